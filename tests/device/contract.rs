@@ -1,8 +1,10 @@
 //! The contract of block devices, for every device.
 
+use std::path::Path;
 use uext4_block::portable::PortableFile;
 use uext4_block::{
-    BlockError, CountDevice, IoEngine, LatencyDevice, OverlayDevice, RangeDevice, Result,
+    BlockError, CountDevice, IoEngine, LatencyDevice, OverlayDevice, Qcow2Device, RangeDevice,
+    Result,
 };
 use uext4_testkit::device::contract::{
     Length, check_bytes, check_failed, check_power_loss, check_wrapper,
@@ -44,6 +46,46 @@ fn contract_range() {
         295_000
     );
     RangeDevice::new(below, 5000, Some(295_001)).unwrap_err();
+}
+
+fn qcow2(file: Arc<dyn BlockDevice>, len: u64) -> Qcow2Device {
+    Qcow2Device::create(Path::new("image"), file, len).unwrap()
+}
+
+/// An image, and what is in its file after it was closed.
+#[test]
+fn contract_qcow2() {
+    for seed in 0..4 {
+        let file = Arc::new(MemoryDevice::new(0));
+        let device = qcow2(file.clone(), 700_001);
+        check_bytes(&device, seed, Length::Fixed);
+        let bytes = MemoryDevice::copy_of(&device).unwrap().snapshot();
+        drop(device);
+        let again = Qcow2Device::open(Path::new("image"), file, None).unwrap();
+        assert!(MemoryDevice::copy_of(&again).unwrap().snapshot() == bytes);
+    }
+}
+
+/// A qcow2 image on a device that loses what was not flushed.
+#[derive(Debug)]
+struct VolatileQcow2(Qcow2Device, Arc<VolatileDevice>);
+
+impl BlockDevice for VolatileQcow2 {
+    forward_device!(self => self.0; len, is_read_only, read_at, write_at, flush, discard, zero);
+    forward_device!(self => self.0; set_len, identity);
+}
+
+#[test]
+fn contract_qcow2_power_loss() {
+    let make = |len| {
+        let file = Arc::new(volatile(8 << 20));
+        VolatileQcow2(qcow2(file.clone(), len), file)
+    };
+    check_power_loss(&make, &|device, seed| {
+        let left = Arc::new(device.1.after_power_loss(seed));
+        let device = Qcow2Device::open(Path::new("image"), left, None).unwrap();
+        MemoryDevice::copy_of(&device).unwrap()
+    });
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use std::{fmt, io, path::PathBuf};
 
-/// The number of Linux.
+// The numbers of Linux.
 pub(crate) const EINVAL: i32 = 22;
+pub(crate) const EFBIG: i32 = 27;
+pub(crate) const ENOSPC: i32 = 28;
 
 /// Why a device has failed for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +143,20 @@ pub enum BlockError {
         /// The host's error.
         source: io::Error,
     },
+    /// The file holds no image that can be opened, or not the part of one that is asked for.
+    #[error("{}: {why}", path.display())]
+    Image {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it: the end of a sentence.
+        why: String,
+    },
+    /// The tables of a qcow2 image contradict themselves.
+    #[error("qcow2: {why}; `qemu-img check` reports what is damaged")]
+    Qcow2 {
+        /// Which, and how.
+        why: String,
+    },
     /// The file system that the image is on takes no direct I/O.
     #[error(
         "can't open {} for direct I/O: its file system refuses it; \
@@ -211,9 +227,10 @@ impl BlockError {
             BlockError::Io { source, .. }
             | BlockError::Open { source, .. }
             | BlockError::NoUring { source } => return source.raw_os_error(),
-            BlockError::NoDirect { .. } => EINVAL,
+            BlockError::NoDirect { .. } | BlockError::Image { .. } => EINVAL,
             BlockError::Short { .. }
             | BlockError::OutOfRange { .. }
+            | BlockError::Qcow2 { .. }
             | BlockError::Failed { .. } => EIO,
             BlockError::ReadOnly { .. } => EROFS,
             BlockError::NotADevice { .. } => ENOTBLK,

@@ -14,6 +14,9 @@
 //! | [`memory`] | [`MemoryDevice`]: sparse, in memory, cheap to clone |
 //! | [`overlay`] | [`OverlayDevice`]: keeps changes in memory, over a device that it only reads |
 //! | [`range`] | [`RangeDevice`]: a part of a device, such as a partition |
+//! | [`qcow2`] | [`Qcow2Device`]: a qcow2 image, with backing files |
+//! | [`partitions`] | the tables of GPT and MBR |
+//! | [`image`] | [`open_image`]: from the name of an image to its device |
 //! | [`latency`] | [`LatencyDevice`]: models a device's latency and parallelism |
 //! | [`stats`] | [`CountDevice`]: counts calls and bytes |
 //!
@@ -27,6 +30,7 @@ pub mod device;
 mod device_id;
 pub mod engine;
 pub mod error;
+pub mod image;
 #[cfg(target_os = "linux")]
 pub mod latency;
 #[cfg(target_os = "linux")]
@@ -34,7 +38,9 @@ mod linux;
 pub mod memory;
 pub mod open;
 pub mod overlay;
+pub mod partitions;
 pub mod portable;
+pub mod qcow2;
 pub mod range;
 pub mod stats;
 
@@ -47,6 +53,7 @@ pub use device::BlockDevice;
 pub use device_id::DeviceId;
 pub use engine::IoEngine;
 pub use error::{BlockError, BlockOp, Failure, Result};
+pub use image::{ImageFiles, ImageName, open_image};
 #[cfg(target_os = "linux")]
 pub use latency::{LatencyDevice, LatencyReport};
 #[cfg(target_os = "linux")]
@@ -56,5 +63,6 @@ pub use open::OpenOptions;
 pub use overlay::OverlayDevice;
 #[cfg(not(target_os = "linux"))]
 pub use portable::PortableFile as FileDevice;
+pub use qcow2::Qcow2Device;
 pub use range::RangeDevice;
 pub use stats::{CountDevice, DeviceCounts};

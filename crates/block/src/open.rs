@@ -65,6 +65,16 @@ impl OpenOptions {
         self
     }
 
+    /// The same for a backing file: to read from.
+    pub(crate) fn for_backing(&self) -> OpenOptions {
+        OpenOptions {
+            read_only: true,
+            create: false,
+            size: None,
+            ..self.clone()
+        }
+    }
+
     /// A new image of `size` bytes, or an existing file made that long; what it held stays.
     pub fn create(size: u64) -> OpenOptions {
         OpenOptions {

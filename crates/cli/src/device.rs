@@ -1,9 +1,9 @@
-//! The devices of images: a file or a block device, or what of it `--offset` names.
+//! The devices of images: what their name says, or what of it `--offset` names.
 
 use crate::quoted;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use uext4::{BlockDevice, BlockError, DeviceOptions, FileDevice, RangeDevice};
+use uext4::{BlockDevice, BlockError, DeviceOptions, ImageFiles};
 
 /// Where images begin, in bytes.
 static OFFSET: OnceLock<u64> = OnceLock::new();
@@ -30,11 +30,7 @@ pub fn name_for_e2fsprogs(image: &Path) -> String {
 /// Opens the device of an image.
 ///
 /// # Errors
-/// That of the file, or it ends before the image begins.
+/// Those of [`ImageFiles`], or it ends before the image begins.
 pub fn open(image: &Path, options: &DeviceOptions) -> Result<Arc<dyn BlockDevice>, BlockError> {
-    let device = FileDevice::open(image, options)?;
-    Ok(match offset() {
-        0 => Arc::new(device),
-        start => Arc::new(RangeDevice::new(Arc::new(device), start, None)?),
-    })
+    ImageFiles::open(image, options)?.device(offset(), None)
 }

@@ -4,15 +4,16 @@ use crate::location::{self, InImage};
 use crate::quoted::{self, quoted};
 use crate::superblock::{self, OpenError};
 use crate::{device, interrupt, near_names, probe, show};
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use uext4::DeviceOptions;
 use uext4::unstable::ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
 use uext4::unstable::read_superblock;
 use uext4::{
-    BlockError, CheckError, Errno, Error, Filesystem, ImageOptions, InodeFlags, MkfsError,
+    BlockError, CheckError, Errno, Error, Filesystem, ImageName, ImageOptions, InodeFlags,
+    MkfsError,
 };
 use uext4_mountd::{second_mount, stats};
 
@@ -373,12 +374,12 @@ fn if_readable_without_journal(image: &Path) -> String {
 pub fn has_magic(image: &Path) -> bool {
     const MAGIC_OFFSET: u64 = SUPERBLOCK_OFFSET + 56;
     // Opening a pipe would wait.
-    if !fs::metadata(image).is_ok_and(|there| holds_data(&there)) {
+    if !fs::metadata(ImageName::parse(image).path()).is_ok_and(|there| holds_data(&there)) {
         return false;
     }
     let mut magic = [0; 2];
-    let at = device::offset().saturating_add(MAGIC_OFFSET);
-    let read = File::open(image).and_then(|file| file.read_exact_at(&mut magic, at));
+    let device = device::open(image, &DeviceOptions::read_only().exclusive(false));
+    let read = device.and_then(|device| device.read_at(MAGIC_OFFSET, &mut magic));
     read.is_ok() && u16::from_le_bytes(magic) == EXT4_MAGIC
 }
 
@@ -489,13 +490,15 @@ fn not_an_image(image: &Path) -> anyhow::Error {
             "{name}: no ext4 image begins at byte {at} of it; `uext4 info {hint}` lists its partitions, if it has some"
         );
     }
-    match fs::metadata(image) {
+    match fs::metadata(ImageName::parse(image).path()) {
         Ok(there) if !holds_data(&there) => {
             anyhow::anyhow!("{name}: is neither a file nor a block device, so it holds no image")
         }
         _ => match probe::describe(image) {
             Ok(what) => anyhow::anyhow!("{name}: {what}"),
-            Err(e) => on_host(image, e),
+            Err(BlockError::Open { source, .. }) => on_host(image, source),
+            Err(e @ BlockError::Image { .. }) => anyhow::anyhow!("{e}"),
+            Err(e) => anyhow::anyhow!("{name}: {e}"),
         },
     }
 }

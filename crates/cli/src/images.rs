@@ -7,7 +7,7 @@ use anyhow::Result;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use uext4::{Caller, DeviceOptions, Edit, Filesystem, ImageOptions};
+use uext4::{Caller, DeviceOptions, Edit, Filesystem, ImageName, ImageOptions};
 use uext4_mountd::{second_mount, stats};
 
 /// Where the journal of images is that have it on another device.
@@ -175,7 +175,9 @@ impl Images {
 /// What identifies the file of an image.
 fn key(image: &Path) -> PathBuf {
     // Where that fails, so does opening it, with the better message.
-    image.canonicalize().unwrap_or_else(|_| image.to_owned())
+    let name = ImageName::parse(image);
+    let path = name.path().canonicalize();
+    path.map_or_else(|_| image.to_owned(), |path| name.with_path(&path))
 }
 
 /// Calls `work` for each of the files that `paths` name as `IMAGE:/path`, patterns expanded. A failure is reported, and the rest is done.

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use uext4::ImageName;
 
 /// A file of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,8 +63,9 @@ impl Location {
             return Location::Host(PathBuf::from(text));
         }
         let bytes = text.as_bytes();
-        let is_file = |i: usize| Path::new(OsStr::from_bytes(&bytes[..i])).is_file();
-        let exists = |i: usize| Path::new(OsStr::from_bytes(&bytes[..i])).exists();
+        let file = |i: usize| ImageName::parse(Path::new(OsStr::from_bytes(&bytes[..i])));
+        let is_file = |i: usize| file(i).path().is_file();
+        let exists = |i: usize| file(i).path().exists();
         let colons = (1..bytes.len()).filter(|&i| bytes[i] == b':');
         let (absolute, others): (Vec<usize>, Vec<usize>) =
             colons.partition(|i| matches!(bytes.get(i + 1), None | Some(b'/')));

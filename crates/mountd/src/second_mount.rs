@@ -12,6 +12,7 @@ use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use uext4::ImageName;
 
 /// A mounted image is shown nowhere else.
 #[derive(Debug, thiserror::Error)]
@@ -99,12 +100,15 @@ pub fn mounted_at(image: &Path) -> Option<PathBuf> {
 
 /// Where all of an image is mounted; root's mounts before others.
 fn find(image: &Path) -> Option<MountEntry> {
-    let image = std::fs::metadata(image).ok()?;
+    let name = ImageName::parse(image);
+    let image = std::fs::metadata(name.path()).ok()?;
     let is_of = |entry: &MountEntry| {
+        let source = ImageName::parse(&entry.source);
         entry.is_ours()
             && entry.root == Path::new("/")
             && entry.source.is_absolute()
-            && std::fs::metadata(&entry.source).is_ok_and(|source| is_same(&source, &image))
+            && source.partition() == name.partition()
+            && std::fs::metadata(source.path()).is_ok_and(|source| is_same(&source, &image))
     };
     let mut entries = MountEntry::all().ok()?;
     entries.retain(is_of);

@@ -162,13 +162,13 @@ fn needs_recovery(image: &Path) -> bool {
     if !image.is_absolute() {
         return false;
     }
-    let kind = std::fs::metadata(image).map(|m| m.file_type());
+    let kind = std::fs::metadata(uext4::ImageName::parse(image).path()).map(|m| m.file_type());
     if !kind.is_ok_and(|kind| kind.is_file() || kind.is_block_device()) {
         return false;
     }
-    let device = uext4::FileDevice::open(image, &DeviceOptions::read_only());
+    let device = uext4::open_image(image, &DeviceOptions::read_only());
     let superblock = device
         .ok()
-        .and_then(|d| uext4::unstable::read_superblock(&d).ok());
+        .and_then(|d| uext4::unstable::read_superblock(&*d).ok());
     superblock.is_some_and(|sb| sb.incompat.contains(Incompat::RECOVER))
 }

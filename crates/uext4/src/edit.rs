@@ -6,7 +6,7 @@ use crate::mount::device_error;
 use crate::operation;
 use std::path::Path;
 use std::sync::Arc;
-use uext4_block::{BlockDevice, FileDevice, OverlayDevice};
+use uext4_block::{BlockDevice, OverlayDevice, open_image};
 use uext4_ext4::{Ext4, Ext4Error, read_superblock};
 use uext4_vfs::Result;
 
@@ -31,15 +31,12 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// Opens the image in a file, or on a block device, which is kept locked. A journal that needs recovery is recovered first.
+    /// Opens the image with this name, which is kept locked. A journal that needs recovery is recovered first.
     ///
     /// # Errors
     /// As [`Filesystem::open`].
     pub fn open(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Edit> {
-        let open = |path: &Path| -> Result<Arc<dyn BlockDevice>> {
-            let device = FileDevice::open(path, &options.config().device());
-            Ok(Arc::new(device.map_err(device_error)?))
-        };
+        let open = |path: &Path| open_image(path, &options.config().device()).map_err(device_error);
         let journal = options.config().journal.as_deref().map(open).transpose()?;
         Edit::open_device(open(path.as_ref())?, journal, options)
     }

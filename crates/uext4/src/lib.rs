@@ -51,7 +51,7 @@
 //! | [`mod@file`], [`open_options`] | open files; how they are opened |
 //! | [`dir`], [`read_dir`] | directories |
 //! | [`metadata`], [`statfs`] | attributes of files; sizes of file systems |
-//! | [`mod@mkfs`], [`mkfs_options`], [`check_options`], [`replace`] | making and checking images in files |
+//! | [`mod@mkfs`], [`mkfs_options`], [`mkfs_sources`], [`check_options`], [`replace`] | making and checking images in files |
 //! | `operation` | the span of an operation, and the count of failures |
 //! | `archive` | trees as archives and layers, and what differs between two |
 //! | [`session`], [`mount`] | a mount on behalf of a caller; which images are open, and how |
@@ -73,6 +73,7 @@ mod image_path;
 mod metadata;
 mod mkfs;
 mod mkfs_options;
+mod mkfs_sources;
 mod mount;
 mod open_options;
 mod operation;
@@ -95,16 +96,19 @@ pub use filesystem::Filesystem;
 pub use image_options::ImageOptions;
 pub use image_path::ImagePath;
 pub use metadata::Metadata;
-pub use mkfs::{check, check_on, feature_names, mkfs, mkfs_on};
-pub use mkfs_options::MkfsOptions;
+pub use mkfs::{check, check_on, mkfs, mkfs_on};
+pub use mkfs_options::{ImageFormat, MkfsOptions};
+pub use mkfs_sources::feature_names;
 pub use open_options::OpenOptions;
 pub use operation::failures;
 pub use read_dir::{DirEntry, ReadDir};
 pub use statfs::StatFs;
 
+pub use uext4_block::partitions::Partition;
 pub use uext4_block::{
-    BlockDevice, BlockError, BlockOp, DeviceId, FileDevice, IoEngine, MemoryDevice,
-    OpenOptions as DeviceOptions, OverlayDevice, RangeDevice,
+    BlockDevice, BlockError, BlockOp, DeviceId, FileDevice, ImageFiles, ImageName, IoEngine,
+    MemoryDevice, OpenOptions as DeviceOptions, OverlayDevice, Qcow2Device, RangeDevice,
+    open_image,
 };
 pub use uext4_build::{
     FsVerityFile, MkfsError, MkfsReport, NoProgress, Progress, SourceFile, SourceKind, TreeSource,

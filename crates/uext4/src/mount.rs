@@ -15,7 +15,9 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use uext4_block::{BlockDevice, BlockError, DeviceId, FileDevice, OverlayDevice};
+use uext4_block::{
+    BlockDevice, BlockError, DeviceId, ImageFiles, ImageName, OverlayDevice, open_image,
+};
 use uext4_ext4::{Ext4, Ext4Error, MountOptions, read_superblock};
 use uext4_ondisk::Incompat;
 use uext4_sync::{CachePadded, Mutex, class};
@@ -50,13 +52,22 @@ struct OpenArgs {
     mount: MountOptions,
     direct: bool,
     journal: Option<PathBuf>,
+    /// The partition that the name of the image asks for.
+    partition: Option<String>,
     /// The address of a device that the caller brought.
+    object: Option<usize>,
+}
+
+/// Which image is mounted.
+struct Which {
+    id: ImageId,
+    partition: Option<String>,
     object: Option<usize>,
 }
 
 /// A device that was just opened, or that the caller brought.
 enum Opened {
-    File(Arc<FileDevice>),
+    Files(ImageFiles),
     Object(Arc<dyn BlockDevice>),
 }
 
@@ -64,15 +75,15 @@ enum Opened {
 struct Image {
     fs: Arc<Ext4>,
     args: OpenArgs,
-    /// What was opened by its path, and is locked against others.
-    file: Option<Arc<FileDevice>>,
+    /// What was opened by its name, and is locked against others.
+    files: Option<ImageFiles>,
 }
 
 impl Superblock for Image {
     fn shutdown(&self) -> Result<()> {
         let unmounted = self.fs.unmount();
         // Files that are still open keep the device, without excluding others.
-        if let Some(file) = &self.file {
+        for file in self.files.iter().flat_map(ImageFiles::files) {
             file.unlock();
         }
         self.fs.volume.report(unmounted)
@@ -115,26 +126,33 @@ impl fmt::Debug for Mount {
 }
 
 impl Mount {
-    /// Mounts the image at `path`.
+    /// Mounts the image with this name.
     ///
     /// # Errors
     /// As [`crate::Filesystem::open`].
     pub fn open(path: &Path, options: &ImageConfig) -> Result<Mount> {
+        let name = ImageName::parse(path);
+        let partition = name.partition().map(str::to_owned);
         let device_options = options.device();
         loop {
-            let id = DeviceId::of_path(path).map_err(device_error)?;
+            let id = DeviceId::of_path(name.path()).map_err(device_error)?;
             // Another file may take the name before it is opened.
             let (mut is_first, mut replaced) = (false, false);
             let open = || {
                 is_first = true;
-                let device = FileDevice::open(path, &device_options).map_err(device_error)?;
-                replaced = device.identity() != Some(id);
+                let files = ImageFiles::open(path, &device_options).map_err(device_error)?;
+                replaced = files.files()[0].identity() != Some(id);
                 match replaced {
                     true => Err(Errno::ESTALE.into()),
-                    false => Ok(Opened::File(Arc::new(device))),
+                    false => Ok(Opened::Files(files)),
                 }
             };
-            let mounted = Mount::get(ImageId::Device(id), None, options, open, None);
+            let which = Which {
+                id: ImageId::Device(id),
+                partition: partition.clone(),
+                object: None,
+            };
+            let mounted = Mount::get(which, options, open, None);
             match mounted {
                 Err(_) if replaced => {}
                 Err(e) if !is_first => return Err(e.context(path.display().to_string())),
@@ -157,13 +175,16 @@ impl Mount {
             Some(id) => ImageId::Device(id),
             None => ImageId::Object(address),
         };
-        let open = || Ok(Opened::Object(device));
-        Mount::get(id, Some(address), options, open, journal)
+        let which = Which {
+            id,
+            partition: None,
+            object: Some(address),
+        };
+        Mount::get(which, options, || Ok(Opened::Object(device)), journal)
     }
 
     fn get(
-        id: ImageId,
-        object: Option<usize>,
+        which: Which,
         options: &ImageConfig,
         open: impl FnOnce() -> Result<Opened>,
         journal: Option<Arc<dyn BlockDevice>>,
@@ -173,17 +194,19 @@ impl Mount {
             mount: options.mount.clone(),
             direct: options.direct,
             journal: options.journal.clone(),
-            object,
+            partition: which.partition,
+            object: which.object,
         };
+        let id = which.id;
         let fill = || {
-            let (device, file): (Arc<dyn BlockDevice>, _) = match open()? {
-                Opened::File(file) => (Arc::clone(&file) as _, Some(file)),
+            let (device, files) = match open()? {
+                Opened::Files(files) => (files.device(0, None).map_err(device_error)?, Some(files)),
                 Opened::Object(device) => (device, None),
             };
             Ok(Image {
                 fs: mount_device(device, journal, options)?,
                 args: args.clone(),
-                file,
+                files,
             })
         };
         let alike = |live: &Image| match live.args == args {
@@ -254,10 +277,7 @@ fn mount_device(
     let mut mount = options.mount.clone();
     mount.read_only |= device.is_read_only();
     let journal = match (journal, &options.journal) {
-        (None, Some(path)) => {
-            let journal = FileDevice::open(path, &options.device()).map_err(device_error)?;
-            Some(Arc::new(journal) as Arc<dyn BlockDevice>)
-        }
+        (None, Some(path)) => Some(open_image(path, &options.device()).map_err(device_error)?),
         (journal, _) => journal,
     };
     // Recovered for reading, neither of them is changed.

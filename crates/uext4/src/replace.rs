@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use uext4_block::{BlockError, FileDevice, OpenOptions as DeviceOptions};
 use uext4_build::MkfsError;
 use uext4_vfs::Errno;
@@ -18,7 +19,7 @@ const HEAD_BYTES: u64 = 256 << 10;
 pub(crate) fn write<T>(
     path: &Path,
     len: u64,
-    write: impl FnOnce(&FileDevice) -> Result<T, MkfsError>,
+    write: impl FnOnce(Arc<FileDevice>) -> Result<T, MkfsError>,
 ) -> Result<T, MkfsError> {
     match File::open(path) {
         Ok(file) if holds_data(&file) => replace(path, len, write),
@@ -38,17 +39,17 @@ pub(crate) fn write<T>(
 fn fill<T>(
     path: &Path,
     len: u64,
-    write: impl FnOnce(&FileDevice) -> Result<T, MkfsError>,
+    write: impl FnOnce(Arc<FileDevice>) -> Result<T, MkfsError>,
 ) -> Result<T, MkfsError> {
     let device =
         FileDevice::open(path, &DeviceOptions::create(len)).map_err(|e| too_large(path, len, e))?;
-    write(&device)
+    write(Arc::new(device))
 }
 
 fn replace<T>(
     path: &Path,
     len: u64,
-    write: impl FnOnce(&FileDevice) -> Result<T, MkfsError>,
+    write: impl FnOnce(Arc<FileDevice>) -> Result<T, MkfsError>,
 ) -> Result<T, MkfsError> {
     let fail = |e| open_error(path, e);
     // A link to it stays a link.

@@ -3,7 +3,7 @@
 //!
 //! [`Filesystem::engine`] leads to the file system below paths and open files, where front ends live.
 
-use crate::{Dir, File, Filesystem, ImagePath, Metadata, MkfsError, Progress};
+use crate::{Dir, File, Filesystem, ImagePath, Metadata, MkfsError, MkfsOptions, Progress};
 use std::sync::Arc;
 use uext4_build::{Plan, Scan};
 use uext4_vfs::{Error, Result, WalkFlags};
@@ -33,10 +33,10 @@ pub use uext4_vfs::{Attr, DioLock, FileSystem, IcacheVariant, SetAttr, SuperVari
 /// # Errors
 /// Options that can't be, or a tree that can't be read.
 pub fn plan_mkfs(
-    options: &BuildOptions,
+    options: &MkfsOptions,
     progress: &dyn Progress,
 ) -> std::result::Result<ondisk::Superblock, MkfsError> {
-    let options = crate::mkfs::prepared(options)?;
+    let options = options.for_plan()?;
     let scan = Scan::of(&options, progress)?;
     let raw = Plan::new(&options, scan)?.superblock();
     Ok(ondisk::Superblock::from_raw(raw)?)

@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
-use uext4::FileKind;
+use uext4::{FileKind, ImageName};
 
 /// Print what may complete the last of some words, a line for each candidate
 #[derive(Debug, clap::Args)]
@@ -87,7 +87,7 @@ fn starting_with(word: &OsStr, names: impl Iterator<Item = String>) -> Vec<OsStr
 /// Files of the host, or of an image if the word names one.
 fn files(word: &OsStr) -> Vec<OsString> {
     match Location::parse(word.to_owned()) {
-        Location::Image(at) if at.image.is_file() => {
+        Location::Image(at) if ImageName::parse(&at.image).path().is_file() => {
             let mut images = Images::default();
             let found = images.source(&at.image);
             let inside = found.map(|endpoint| below(&*endpoint, at.path.as_os_str()));

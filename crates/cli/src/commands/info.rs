@@ -1,17 +1,17 @@
 //! `uext4 info`.
 
-use crate::probe::partitions;
+use crate::probe;
 use crate::{diagnostics, failures, show, superblock, time_format};
 use anyhow::Result;
 use comfy_table::{Table, presets};
 use serde::Serialize;
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use uext4::unstable::ondisk::{
     ErrorsBehaviour, GroupDesc, GroupFlags, GroupNo, Incompat, STATE_CLEAN, STATE_ERROR, Superblock,
 };
-use uext4::{BlockDevice, DeviceOptions};
+use uext4::{BlockDevice, BlockError, DeviceOptions, ImageFiles, ImageName, RangeDevice};
 use uext4_mountd::second_mount;
 use uuid::Uuid;
 
@@ -137,25 +137,33 @@ fn print(args: &Args, image: &Path, info: &Json) -> Result<()> {
 
 /// A line for each partition, if there are some.
 fn print_partitions(image: &Path) -> Result<()> {
-    let is_data = std::fs::metadata(image).is_ok_and(|there| diagnostics::holds_data(&there));
-    if !is_data || diagnostics::has_magic(image) {
+    if ImageName::parse(image).partition().is_some() || diagnostics::has_magic(image) {
         return Ok(());
     }
-    let found = File::open(image).and_then(|file| partitions::find(&file));
-    let found = found.unwrap_or_default();
+    let is_data = std::fs::metadata(image).is_ok_and(|there| diagnostics::holds_data(&there));
+    let options = DeviceOptions::read_only().exclusive(false);
+    let Some(Ok((disk, found))) = is_data
+        .then(|| -> Result<_, BlockError> { ImageFiles::open(image, &options)?.partitions() })
+    else {
+        return Ok(());
+    };
     if found.is_empty() {
         return Ok(());
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["partition", "start", "size", "type", "holds"]);
+    table.set_header(["partition", "name", "start", "size", "type", "holds"]);
     for partition in &found {
+        let (start, len) = (partition.start, Some(partition.len));
+        let part = RangeDevice::new(Arc::clone(&disk), start, len);
+        let holds = part.and_then(|part| probe::in_device(&part));
         table.add_row([
             partition.number.to_string(),
+            partition.name.clone(),
             partition.start.to_string(),
             show::bytes(partition.len),
             partition.kind.clone(),
-            partition.holds.unwrap_or("").to_owned(),
+            holds.ok().flatten().unwrap_or("").to_owned(),
         ]);
     }
     writeln!(std::io::stdout(), "{}", show::table(&table))?;

@@ -7,7 +7,9 @@ use anyhow::Result;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use uext4::unstable::SetAttr;
-use uext4::{Errno, Error, File, FileKind, Filesystem, NewKind, OpenOptions, XattrFlags};
+use uext4::{
+    Errno, Error, File, FileKind, Filesystem, ImageName, NewKind, OpenOptions, XattrFlags,
+};
 
 /// The files of an image.
 pub struct Image {
@@ -159,7 +161,7 @@ impl Endpoint for Image {
     }
 
     fn image_file(&self) -> Option<(u64, u64)> {
-        let file = std::fs::metadata(&self.image).ok()?;
+        let file = std::fs::metadata(ImageName::parse(&self.image).path()).ok()?;
         Some((file.dev(), file.ino()))
     }
 

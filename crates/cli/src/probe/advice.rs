@@ -1,11 +1,9 @@
 //! The command that helps with what is not an ext4 image.
 
-use super::partitions::{self, Partition};
 use super::{HEAD_BYTES, UNKNOWN, in_head, read};
 use crate::{quoted, show};
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
+use uext4::{BlockDevice, BlockError, DeviceOptions, ImageFiles, ImageName, Partition};
 
 /// Partitions that one line names.
 const NAMED_MAX: usize = 6;
@@ -14,19 +12,24 @@ const TEXT_BYTES: usize = 4096;
 /// Bytes at the end of a VHD of fixed size.
 const VHD_FOOTER_BYTES: u64 = 512;
 
-/// What a file or device holds instead of an ext4 image, and what to do about it: the end of a sentence.
+/// What an image holds instead of ext4, and what to do about it: the end of a sentence.
 ///
 /// # Errors
-/// It can't be read.
-pub fn describe(path: &Path) -> io::Result<String> {
-    let file = File::open(path)?;
-    let head = read(&file, 0, HEAD_BYTES)?;
-    let name = quoted::path(path);
+/// It can't be read, or its name asks for a partition that it does not have.
+pub fn describe(image: &Path) -> Result<String, BlockError> {
+    let files = ImageFiles::open(image, &DeviceOptions::read_only().exclusive(false))?;
+    let name = ImageName::parse(image);
+    let (device, found) = match name.partition() {
+        Some(_) => (files.device(0, None)?, Vec::new()),
+        None => files.partitions()?,
+    };
+    let head = read(&*device, 0, HEAD_BYTES)?;
+    let quoted = quoted::path(image);
     if head.is_empty() {
         return Ok("not an ext4 image: it is empty".to_owned());
     }
-    if is_fixed_vhd(&file)? {
-        let convert = convert(path, &name);
+    if is_fixed_vhd(&*device)? {
+        let convert = convert(image, &quoted);
         return Ok(format!("not an ext4 image but a VHD image; {convert}"));
     }
     let Some(what) = in_head(&head) else {
@@ -44,39 +47,61 @@ pub fn describe(path: &Path) -> io::Result<String> {
         });
     }
     if what.starts_with("a partition table") {
-        let found = partitions::find(&file)?;
-        if found.is_empty() {
-            return Ok(format!(
-                "not an ext4 image but {what}; it names no partitions"
-            ));
-        }
-        let is_ext = |p: &&Partition| p.holds.is_some_and(|holds| holds.contains("ext4"));
-        let advice = match found.iter().find(is_ext) {
-            Some(p) => format!(
-                "`uext4 --offset {} ls {name}` lists number {}, and `uext4 mount -o offset={},sizelimit={} {name} DIR` mounts it",
-                p.start, p.number, p.start, p.len
-            ),
-            None => format!("`losetup --find --show -P {name}` makes a device of each"),
-        };
         return Ok(format!(
-            "not an ext4 image but {what}: {}; {advice}",
-            in_words(&found)
+            "not an ext4 image but {what}{}",
+            with_partitions(&name, &*device, &found)?
         ));
     }
-    Ok(match of(what, path, &name) {
+    Ok(match of(what, image, &quoted) {
         Some(advice) => format!("not an ext4 image but {what}; {advice}"),
         None => format!("not an ext4 image but {what}"),
     })
 }
 
-/// The partitions in one line.
-fn in_words(partitions: &[Partition]) -> String {
-    let one = |p: &Partition| {
-        let (start, len) = (show::bytes(p.start), show::bytes(p.len));
-        let holds = p.holds.map_or(String::new(), |holds| format!(", {holds}"));
-        format!("{} ({len} from {start} on, {}{holds})", p.number, p.kind)
+/// The partitions of a disk, and how one is named.
+fn with_partitions(
+    name: &ImageName,
+    device: &dyn BlockDevice,
+    found: &[Partition],
+) -> Result<String, BlockError> {
+    if found.is_empty() {
+        return Ok("; it names no partitions".to_owned());
+    }
+    let mut holds = Vec::new();
+    for partition in found.iter().take(NAMED_MAX) {
+        holds.push(in_head(&read(device, partition.start, HEAD_BYTES)?));
+    }
+    let ext = holds
+        .iter()
+        .position(|holds| holds.is_some_and(|holds| holds.contains("ext4")));
+    let advice = match ext.and_then(|i| found.get(i)) {
+        Some(p) => {
+            let part = quoted::path(&ImageName::in_disk(name.path(), p.number));
+            format!("`uext4 ls {part}` lists number {}", p.number)
+        }
+        None => {
+            let disk = quoted::path(name.path());
+            format!("`losetup --find --show -P {disk}` makes a device of each")
+        }
     };
-    let mut words: Vec<String> = partitions.iter().take(NAMED_MAX).map(one).collect();
+    Ok(format!(": {}; {advice}", in_words(found, &holds)))
+}
+
+/// The partitions in one line.
+fn in_words(partitions: &[Partition], holds: &[Option<&str>]) -> String {
+    let one = |(p, holds): (&Partition, &Option<&str>)| {
+        let (start, len) = (show::bytes(p.start), show::bytes(p.len));
+        let holds = holds.map_or(String::new(), |holds| format!(", {holds}"));
+        let name = match p.name.as_str() {
+            "" => String::new(),
+            name => format!("{}: ", quoted::quoted(name)),
+        };
+        format!(
+            "{} ({name}{len} from {start} on, {}{holds})",
+            p.number, p.kind
+        )
+    };
+    let mut words: Vec<String> = partitions.iter().zip(holds).map(one).collect();
     if partitions.len() > NAMED_MAX {
         words.push(format!("{} more", partitions.len() - NAMED_MAX));
     }
@@ -147,11 +172,10 @@ fn expanded(path: &Path) -> PathBuf {
     }
 }
 
-fn is_fixed_vhd(file: &File) -> io::Result<bool> {
-    let len = file.metadata()?.len();
-    let footer = len.checked_sub(VHD_FOOTER_BYTES);
+fn is_fixed_vhd(device: &dyn BlockDevice) -> Result<bool, BlockError> {
+    let footer = device.len().checked_sub(VHD_FOOTER_BYTES);
     match footer {
-        Some(at) => Ok(read(file, at, 8)? == b"conectix"),
+        Some(at) => Ok(read(device, at, 8)? == b"conectix"),
         None => Ok(false),
     }
 }

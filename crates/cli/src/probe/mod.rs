@@ -2,11 +2,9 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`partitions`] | the tables of GPT and MBR |
 //! | [`advice`] | the command that helps with what is not an ext4 image |
 
 mod advice;
-pub mod partitions;
 
 pub use advice::describe;
 
@@ -15,6 +13,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use uext4::{BlockDevice, BlockError, DeviceOptions, FileDevice, ImageName};
 
 /// A mark: what has it, where it is, and how often it may be repeated how far on.
 struct Mark {
@@ -112,17 +111,39 @@ const UNKNOWN: &str = "data that is not a file system";
 /// What is unknown and has no marks, as they are before it.
 const LATER: &str = "data after zeros";
 
-/// What the file or device holds; `None` if a file holds only zeros, or the first [`HEAD_BYTES`] of a device.
+/// What an image holds that is to be overwritten; `None` if a file holds only zeros, or the first [`HEAD_BYTES`] of a device or a
+/// partition.
 ///
 /// # Errors
 /// It can't be read.
-pub fn holds(path: &Path) -> io::Result<Option<&'static str>> {
-    let file = File::open(path)?;
-    let head = in_head(&read(&file, 0, HEAD_BYTES)?);
-    if head.is_none() && file.metadata()?.is_file() && has_data_after(&file, HEAD_BYTES as u64)? {
+pub fn holds(image: &Path) -> Result<Option<&'static str>, BlockError> {
+    let options = DeviceOptions::read_only().exclusive(false);
+    let name = ImageName::parse(image);
+    if name.partition().is_some() {
+        return in_device(&*uext4::open_image(image, &options)?);
+    }
+    let device = FileDevice::open(image, &options)?;
+    let head = in_device(&device)?;
+    let of_host = |source| BlockError::Open {
+        path: image.to_owned(),
+        source,
+    };
+    let file = File::open(image).map_err(of_host)?;
+    if head.is_none()
+        && file.metadata().map_err(of_host)?.is_file()
+        && has_data_after(&file, HEAD_BYTES as u64).map_err(of_host)?
+    {
         return Ok(Some(LATER));
     }
     Ok(head)
+}
+
+/// What begins with the device; `None` if its first [`HEAD_BYTES`] are zeros.
+///
+/// # Errors
+/// It can't be read.
+pub fn in_device(device: &dyn BlockDevice) -> Result<Option<&'static str>, BlockError> {
+    Ok(in_head(&read(device, 0, HEAD_BYTES)?))
 }
 
 /// Whether a byte at `offset` or after it is not zero. Holes are not read.
@@ -136,7 +157,9 @@ fn has_data_after(file: &File, offset: u64) -> io::Result<bool> {
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => at,
             Err(e) => return Err(e.into()),
         };
-        let data = read(file, at, READ_BYTES)?;
+        let mut data = vec![0; READ_BYTES];
+        let len = file.read_at(&mut data, at)?;
+        data.truncate(len);
         if data.iter().any(|b| *b != 0) {
             return Ok(true);
         }
@@ -148,19 +171,12 @@ fn has_data_after(file: &File, offset: u64) -> io::Result<bool> {
 }
 
 /// The bytes from `offset` on, as many as there are.
-fn read(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-    let (mut bytes, mut done) = (vec![0; len], 0);
-    while done < bytes.len() {
-        match file.read_at(&mut bytes[done..], offset.saturating_add(done as u64)) {
-            Ok(0) => break,
-            Ok(n) => done += n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            // A table may name a place that no file has.
-            Err(e) if e.kind() == io::ErrorKind::InvalidInput => break,
-            Err(e) => return Err(e),
-        }
+fn read(device: &dyn BlockDevice, offset: u64, len: usize) -> Result<Vec<u8>, BlockError> {
+    let there = device.len().saturating_sub(offset).min(len as u64);
+    let mut bytes = vec![0; there as usize];
+    if there > 0 {
+        device.read_at(offset, &mut bytes)?;
     }
-    bytes.truncate(done);
     Ok(bytes)
 }
 

@@ -1,8 +1,8 @@
 //! The server before it reads: what it opens, and what it gives up then.
 //!
 //! # Invariants
-//! Of the image, nothing is read before the sandbox is entered, but its size. Nothing is opened afterwards: neither a
-//! path nor a ring.
+//! Of the image, nothing is read before the sandbox is entered, but its size, whether it is qcow2, and of a qcow2 image the header,
+//! as that names a backing file. Nothing is opened afterwards: neither a path nor a ring.
 
 use super::limits;
 use super::request::{MountRequest, Source};
@@ -13,15 +13,15 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use uext4::{BlockDevice, BlockError, Errno, FileDevice};
+use uext4::{BlockError, Errno, ImageFiles};
 use uext4_fuse::settings::Synchronous;
 use uext4_fuse::{ServeOptions, ServerOptions, TransportResources};
 
 /// Threads of the file system's own that read and write at a time, beside those that serve.
 const OWN_THREADS: usize = 4;
 
-/// An image's device, and that of its journal if it has one of its own.
-pub type Devices = (Arc<FileDevice>, Option<Arc<FileDevice>>);
+/// The files of an image, and those of its journal if it has one of its own.
+pub type Devices = (ImageFiles, Option<ImageFiles>);
 
 /// A process with all that serving takes, and with nothing else within reach.
 pub struct Confined {
@@ -77,8 +77,12 @@ impl Confined {
             Failure::new(format_args!("/dev/fuse: {e}; {hint}"))
         })?;
         if let Some((image, journal)) = &devices {
-            for device in [Some(image), journal.as_ref()].into_iter().flatten() {
-                device.make_rings(resources.workers() + OWN_THREADS);
+            for file in [Some(image), journal.as_ref()]
+                .into_iter()
+                .flatten()
+                .flat_map(ImageFiles::files)
+            {
+                file.make_rings(resources.workers() + OWN_THREADS);
             }
         }
         let memory_bytes_max = limits::bound(&options, resources.workers() + OWN_THREADS)?;
@@ -125,19 +129,21 @@ fn open_devices(image: &Path, options: &Options) -> Result<Devices, Failure> {
 }
 
 /// Opens a device; one that can't be written is opened to be read, as mount(8) has it.
-fn open_device(path: &Path, options: &Options) -> Result<Arc<FileDevice>, Failure> {
+fn open_device(path: &Path, options: &Options) -> Result<ImageFiles, Failure> {
     let mut config = options.open.clone();
-    let mut opened = FileDevice::open(path, &config.device());
+    let mut opened = ImageFiles::open(path, &config.device());
     if !config.mount.read_only && opened.as_ref().is_err_and(is_write_protected) {
         config.mount.read_only = true;
         // If that fails too, the first error is reported.
-        opened = FileDevice::open(path, &config.device()).or(opened);
+        opened = ImageFiles::open(path, &config.device()).or(opened);
     }
-    let device = opened.map_err(|e: BlockError| {
-        let errno = e.raw_os_error().map_or(Errno::EIO, Errno);
-        Failure::opening(&uext4::Error::from_source(errno, e))
-    })?;
-    Ok(Arc::new(device))
+    opened.map_err(device_failure)
+}
+
+/// A device that can't be opened.
+pub fn device_failure(e: BlockError) -> Failure {
+    let errno = e.raw_os_error().map_or(Errno::EIO, Errno);
+    Failure::opening(&uext4::Error::from_source(errno, e))
 }
 
 fn is_write_protected(e: &BlockError) -> bool {

@@ -3,7 +3,7 @@
 //! # Locking
 //! None of its own. The main thread serves; another listens to the monitor and to `SIGTERM`.
 
-use super::confined::{Confined, Devices};
+use super::confined::{Confined, Devices, device_failure};
 use super::request::{Facts, FromServer, MountRequest, ToServer};
 use super::settings::ImageSettings;
 use super::wire::Channel;
@@ -23,7 +23,7 @@ use std::thread;
 use tracing::level_filters::LevelFilter;
 use uext4::unstable::mqueue::{IpcNamespace, MqueueType};
 use uext4::unstable::{BackupSuperblock, FileSystem, SetAttr};
-use uext4::{BlockDevice, Caller, FileDevice, FileKind, Filesystem, RangeDevice};
+use uext4::{BlockDevice, BlockError, Caller, FileKind, Filesystem, ImageFiles};
 use uext4_fuse::{Negotiated, ServeOptions, Stopper, TransportResources};
 
 /// What is served.
@@ -151,14 +151,16 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
     let asked = request.options()?.open.mount.read_only;
     let write_protected = options.open.mount.read_only && !asked;
     let is_volatile = |(image, journal): &Devices| {
-        image.is_volatile() || journal.as_ref().is_some_and(|device| device.is_volatile())
+        let of = |files: &ImageFiles| files.files()[0].is_volatile();
+        of(image) || journal.as_ref().is_some_and(of)
     };
     let volatile = devices.as_ref().is_some_and(is_volatile);
     let mut root = 0;
     let content = match devices {
         Some((image, journal)) => {
-            let image = part(image, &options)?;
-            let journal = journal.map(|device| device as Arc<dyn BlockDevice>);
+            let image = part(&image, &options)?;
+            let journal = journal.map(|files| files.device(0, None).map_err(device_failure));
+            let journal = journal.transpose()?;
             let fs = Filesystem::open_devices(image, journal, &options.open.clone().into());
             let fs = fs.map_err(|e| Failure::opening(&e))?;
             let synchronous = Arc::clone(&serve_options.server.synchronous);
@@ -194,14 +196,13 @@ fn root_number(fs: &Filesystem, subdir: Option<&Path>) -> Result<u64, Failure> {
     }
 }
 
-/// What of the file or device is the image, with the superblock that it is read with.
-fn part(device: Arc<FileDevice>, options: &Options) -> Result<Arc<dyn BlockDevice>, Failure> {
-    let mut device: Arc<dyn BlockDevice> = device;
-    if (options.offset, options.size_limit) != (0, None) {
-        let part = RangeDevice::new(device, options.offset, options.size_limit);
-        let part = part.map_err(|e| Failure::new(format_args!("offset and sizelimit: {e}")))?;
-        device = Arc::new(part);
-    }
+/// What of the files is the image, with the superblock that it is read with.
+fn part(files: &ImageFiles, options: &Options) -> Result<Arc<dyn BlockDevice>, Failure> {
+    let (offset, size) = (options.offset, options.size_limit);
+    let mut device = files.device(offset, size).map_err(|e| match e {
+        BlockError::OutOfRange { .. } => Failure::new(format_args!("offset and sizelimit: {e}")),
+        e => device_failure(e),
+    })?;
     if let Some(block) = options.superblock {
         let found = BackupSuperblock::find(device, Some(block));
         device = found

@@ -27,7 +27,8 @@ use uext4::unstable::{
     BuildOptions, FeatureSet, Input, Spare, VerityOptions, plan_mkfs, read_superblock,
 };
 use uext4::{
-    BlockDevice, DeviceOptions, FileDevice, FsVerityFile, MkfsError, MkfsReport, VerityReport,
+    BlockDevice, DeviceOptions, FileDevice, FsVerityFile, ImageFormat, ImageName, MkfsError,
+    MkfsOptions, MkfsReport, VerityReport,
 };
 use uext4_mountd::printable;
 use uuid_arg::UuidArg;
@@ -64,7 +65,7 @@ const NO_JOURNAL: &str = "image has no journal";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help())]
 pub struct Args {
-    /// The file to make, or a block device
+    /// The file to make, a block device, or a partition that exists: disk.img?partition=2
     image: PathBuf,
     /// Size as mke2fs takes it: 64M, 1.5G, 8192s (sectors), or a number of blocks
     #[arg(value_name = "SIZE", value_parser = FsSize::parse, conflicts_with = "size")]
@@ -174,6 +175,17 @@ pub struct Args {
     /// Give all of the image its space on the host now, so that it never finds the host full
     #[arg(long)]
     preallocate: bool,
+    /// Make a disk with a GPT and the image as its one partition, which has this name; SIZE is that of the disk
+    #[arg(long, value_name = "LABEL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    partition: Option<String>,
+    /// Format of the file: raw, or qcow2, which holds only what is in use
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "raw",
+        conflicts_with = "preallocate"
+    )]
+    format: Format,
     /// Put the hash tree of dm-verity behind the image, and print its root hash
     #[arg(long)]
     verity: bool,
@@ -199,7 +211,34 @@ pub struct Args {
     mke2fs: mke2fs::Mke2fsArgs,
 }
 
+/// What `--format` takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Raw,
+    Qcow2,
+}
+
 impl Args {
+    /// What is made, of `build`.
+    fn options(&self, build: BuildOptions) -> MkfsOptions {
+        let mut options: MkfsOptions = build.into();
+        if let Some(name) = &self.partition {
+            options = options.partition(name);
+        }
+        options.format(match self.format {
+            Format::Raw => ImageFormat::Raw,
+            Format::Qcow2 => ImageFormat::Qcow2,
+        })
+    }
+
+    /// The name of the image that was made.
+    fn made(&self) -> PathBuf {
+        match self.partition {
+            Some(_) => ImageName::in_disk(&self.image, 1),
+            None => self.image.clone(),
+        }
+    }
+
     /// The size that the command line names.
     fn asked_size(&self) -> Option<u64> {
         let asked = self.fs_size.map(|size| size.bytes(self.block_size));
@@ -224,6 +263,8 @@ const EXAMPLES: &str = "Examples:\n  \
     uext4 mkfs root.img --from oci:layout:latest  an image of an OCI layout\n  \
     uext4 mkfs root.img --from d --from /opt=a.tar  one below a path\n  \
     uext4 mkfs new.img --from old.img             the files of another image\n  \
+    uext4 mkfs disk.qcow2 4G --format qcow2       for a virtual machine\n  \
+    uext4 mkfs disk.img 4G --partition=root       a disk with a partition\n  \
     uext4 mkfs -n -b 1024 disk.img                shows where its backups are";
 
 /// Features that can be asked for, and what needs an explanation.
@@ -308,7 +349,7 @@ impl From<&VerityReport> for VerityJson {
 
 pub fn run(args: &Args) -> Result<()> {
     args.mke2fs.refuse()?;
-    let options = options(args)?;
+    let options = args.options(options(args)?);
     let failed = |e: MkfsError| match e {
         MkfsError::TooSmall { source, suffices } => anyhow::anyhow!(
             "{:#}; --size {}K suffices",
@@ -326,7 +367,7 @@ pub fn run(args: &Args) -> Result<()> {
     interrupt::catch()?;
     let there = args.image.exists();
     let bar = Bar::unless(args.quiet);
-    let made = uext4::mkfs(&args.image, &options.clone().into(), &bar);
+    let made = uext4::mkfs(&args.image, &options, &bar);
     drop(bar);
     let report = made.map_err(|e| {
         let is_full = matches!(
@@ -347,7 +388,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     tell(args, &report)?;
     match args.verbose {
-        true => print_superblock(&args.image),
+        true => print_superblock(&args.made()),
         false => Ok(()),
     }
 }
@@ -373,8 +414,8 @@ fn warn(args: &Args, report: &MkfsReport) {
 /// Shows the superblock that was made.
 fn print_superblock(image: &Path) -> Result<()> {
     let options = DeviceOptions::read_only().exclusive(false);
-    let device = FileDevice::open(image, &options).map_err(|e| diagnostics::device(image, e))?;
-    let sb = read_superblock(&device).map_err(|e| diagnostics::opening(image, &e.of_mount()))?;
+    let device = uext4::open_image(image, &options).map_err(|e| diagnostics::device(image, e))?;
+    let sb = read_superblock(&*device).map_err(|e| diagnostics::opening(image, &e.of_mount()))?;
     let text = super::info::summary(&sb);
     Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
 }
@@ -382,17 +423,18 @@ fn print_superblock(image: &Path) -> Result<()> {
 /// Refuses to overwrite what holds something, or asks.
 fn keep_what_is_there(args: &Args) -> Result<()> {
     let name = args.image.display();
-    let Ok(there) = std::fs::metadata(&args.image) else {
+    let image = ImageName::parse(&args.image);
+    let Ok(there) = std::fs::metadata(image.path()) else {
         return Ok(());
     };
     if there.is_dir() {
         bail!("{name}: is a directory; name the file to make");
     }
-    let is_block = there.file_type().is_block_device();
-    if args.force || !(is_block || there.is_file()) {
+    let is_block = there.file_type().is_block_device() && image.partition().is_none();
+    if args.force || !(is_block || there.is_file() || image.partition().is_some()) {
         return Ok(());
     }
-    let held = probe::holds(&args.image).map_err(|e| diagnostics::on_host(&args.image, e))?;
+    let held = probe::holds(&args.image).map_err(|e| diagnostics::device(&args.image, e))?;
     let what = match (is_block, held) {
         (false, None) => return Ok(()),
         (false, Some(held)) => format!("holds {held}"),
@@ -431,7 +473,7 @@ fn options(args: &Args) -> Result<BuildOptions> {
         reserved_percent: args.reserved,
         last_mounted: args.last_mounted.clone(),
         find_size: true,
-        spool: Some(directory_of(&args.image).to_owned()),
+        spool: Some(directory_of(ImageName::parse(&args.image).path()).to_owned()),
         spare: match (args.compact, args.spare) {
             (true, _) => Spare::Compact,
             (false, None) => SPARE_DEFAULT,
@@ -493,12 +535,18 @@ fn size(args: &Args) -> Result<Option<u64>> {
     if args.compact || args.spare.is_some() {
         return Ok(None);
     }
+    let options = DeviceOptions::read_only().exclusive(false);
+    let failed = |e| diagnostics::device(&args.image, e);
+    if ImageName::parse(&args.image).partition().is_some() {
+        let device = uext4::open_image(&args.image, &options).map_err(failed)?;
+        return Ok(Some(device.len()));
+    }
     match std::fs::metadata(&args.image) {
-        Ok(there) if there.is_file() && there.len() > 0 => Ok(Some(there.len())),
+        Ok(there) if there.is_file() && there.len() > 0 && args.format == Format::Raw => {
+            Ok(Some(there.len()))
+        }
         Ok(there) if there.file_type().is_block_device() => {
-            let options = DeviceOptions::read_only().exclusive(false);
-            let device = FileDevice::open(&args.image, &options);
-            let device = device.map_err(|e| diagnostics::device(&args.image, e))?;
+            let device = FileDevice::open(&args.image, &options).map_err(failed)?;
             Ok(Some(device.len()))
         }
         _ => Ok(None),

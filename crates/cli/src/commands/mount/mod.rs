@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use uext4::{Errno, Error};
+use uext4::{Errno, Error, ImageName};
 use uext4_mountd::process::{background, monitor};
 use uext4_mountd::remount::remount;
 use uext4_mountd::second_mount;
@@ -148,7 +148,8 @@ pub fn run(args: Args) -> Result<()> {
             quoted::path(&dir)
         );
     }
-    let found = absolute(&image);
+    let name = ImageName::parse(&image);
+    let found = absolute(name.path()).map(|path| name.with_path(&path));
     let image =
         found.map_err(|e| diagnostics::opening(&image, &Error::from_source(errno(&e), e)))?;
     let mut more = absolute_journal(&options)?;

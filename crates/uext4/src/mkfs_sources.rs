@@ -1,0 +1,91 @@
+//! What an image is made of: the features that are possible, and images among the sources.
+
+use crate::filesystem::Filesystem;
+use crate::image_options::ImageOptions;
+use std::fs::Metadata;
+use std::path::Path;
+use std::sync::Arc;
+use uext4_block::{DeviceId, ImageName, OpenOptions as DeviceOptions, open_image};
+use uext4_build::MkfsOptions as BuildOptions;
+use uext4_build::{FeatureSet, InputKind, MkfsError, NamedTree};
+use uext4_ondisk::{EXT4_MAGIC, Incompat, SUPERBLOCK_OFFSET};
+
+/// Features that an image can be made with, but with which it can't be opened.
+const UNOPENED: Incompat = Incompat::MMP
+    .union(Incompat::ENCRYPT)
+    .union(Incompat::CASEFOLD);
+
+/// Where the magic number is in the superblock.
+const MAGIC_OFFSET: u64 = 56;
+
+/// Names of the features that [`mkfs()`] makes images with.
+pub fn feature_names() -> impl Iterator<Item = &'static str> {
+    let unopened = |name: &&str| UNOPENED.names().any(|other| other == *name);
+    FeatureSet::names().filter(move |name| !unopened(name))
+}
+
+/// The options, with the images among the sources open.
+pub(crate) fn prepared(options: &BuildOptions) -> Result<BuildOptions, MkfsError> {
+    let refused = options.features.incompat.intersection(UNOPENED);
+    if !refused.is_empty() {
+        return Err(MkfsError::UnsupportedFeature(refused.describe()));
+    }
+    let mut options = options.clone();
+    for input in &mut options.from {
+        if let InputKind::Path(path) = &input.kind
+            && is_image(path)
+        {
+            let image = Filesystem::open(path, &ImageOptions::read_only());
+            let image = image.map_err(|e| MkfsError::Tree {
+                op: "open",
+                path: path.clone(),
+                source: e.into(),
+            })?;
+            input.kind = InputKind::Tree(NamedTree::new(path, Arc::new(image)));
+        }
+    }
+    Ok(options)
+}
+
+/// Refuses an image as its own source.
+pub(crate) fn refuse_itself(path: &Path, options: &BuildOptions) -> Result<(), MkfsError> {
+    let Ok(image) = DeviceId::of_path(path) else {
+        return Ok(());
+    };
+    let is_itself = |from: &&Path| DeviceId::of_path(from).is_ok_and(|id| id == image);
+    let mut sources = options.from.iter().map(|input| input.kind.path());
+    match sources.find(is_itself).filter(|from| is_image(from)) {
+        None => Ok(()),
+        Some(from) => Err(MkfsError::Unfit {
+            path: from.to_owned(),
+            what: "is the image to be made".to_owned(),
+        }),
+    }
+}
+
+/// Whether a file, block device or partition has the magic number of an image.
+fn is_image(path: &Path) -> bool {
+    let name = ImageName::parse(path);
+    // A pipe is neither, and opening it would wait.
+    let Ok(there) = std::fs::metadata(name.path()) else {
+        return false;
+    };
+    if !(there.is_file() || is_block_device(&there)) {
+        return false;
+    }
+    let mut magic = [0; 2];
+    let read = open_image(path, &DeviceOptions::read_only().exclusive(false))
+        .and_then(|device| device.read_at(SUPERBLOCK_OFFSET + MAGIC_OFFSET, &mut magic));
+    // Opening a partition that is not there says so.
+    name.partition().is_some() || (read.is_ok() && u16::from_le_bytes(magic) == EXT4_MAGIC)
+}
+
+#[cfg(unix)]
+fn is_block_device(there: &Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_block_device(&there.file_type())
+}
+
+#[cfg(not(unix))]
+fn is_block_device(_: &Metadata) -> bool {
+    false
+}
