@@ -6,7 +6,8 @@ use crate::export::{diff, in_layout, made, open, rare};
 use crate::generator::Generator;
 use std::io;
 use std::sync::Arc;
-use uext4::{Filesystem, ImageOptions, NoProgress, SourceFile, SourceKind, TreeSource};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use uext4::{Filesystem, ImageOptions, MkfsError, NoProgress, SourceFile, SourceKind, TreeSource};
 use uext4_build::{Input, InputKind, NamedTree};
 
 /// A tree as a source.
@@ -195,6 +196,39 @@ fn images_changed_at_random_are_read_or_refused() {
             Err(e) => assert!(e.to_string().contains("old"), "{e}"),
         }
         assert!(!path("new").exists());
+    }
+}
+
+/// Cancels after a number of units.
+struct Cancel(AtomicU64);
+
+impl uext4::Progress for Cancel {
+    fn phase(&self, _name: &str, _total: u64) {}
+
+    fn advance(&self, n: u64) {
+        let _ = self
+            .0
+            .fetch_update(Relaxed, Relaxed, |left| Some(left.saturating_sub(n)));
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.0.load(Relaxed) == 0
+    }
+}
+
+#[test]
+fn an_image_as_source_can_be_cancelled_in_each_phase() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    image_file(&path("old")).unmount().unwrap();
+    let from = uext4::MkfsOptions::new().from(path("old")).fsverity("*");
+    for units in [0, 1, 2, 3, 4, 5000, 20_000] {
+        let made = uext4::mkfs(path("new"), &from, &Cancel(units.into()));
+        assert!(
+            matches!(made, Err(MkfsError::Cancelled)),
+            "{units}: {made:?}"
+        );
+        assert!(!path("new").exists(), "{units}");
     }
 }
 

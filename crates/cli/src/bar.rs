@@ -2,7 +2,8 @@
 
 use crate::{interrupt, show};
 use indicatif::{
-    HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, style::TemplateError,
+    HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle,
+    style::TemplateError,
 };
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -118,7 +119,10 @@ impl Bar {
             true => show::bytes(n),
             false => n.to_string(),
         };
-        let of = self.bar.length().map(|of| format!(" of {}", amount(of)));
+        let of = self.bar.length().map(|of| {
+            let left = HumanDuration(self.bar.eta());
+            format!(" of {}, {left} left", amount(of))
+        });
         let at = amount(self.bar.position());
         format!("{name}: {at}{}", of.unwrap_or_default())
     }

@@ -47,6 +47,9 @@ pub(crate) fn describe(
 
 /// Marks the regular files that get fs-verity.
 fn mark_fsverity(patterns: &[String], tree: &mut Tree) -> Result<()> {
+    if patterns.is_empty() {
+        return Ok(());
+    }
     let globs = Globs::of_option("fsverity", patterns)?;
     let (mut marked, mut found) = (BTreeSet::new(), Vec::new());
     let mut is_used = vec![false; patterns.len()];
