@@ -1,7 +1,7 @@
 //! Making and checking the image in a file.
 
 use crate::check_options::CheckOptions;
-use crate::mkfs_options::{ImageFormat, MkfsOptions};
+use crate::mkfs_options::{ImageFormat, MkfsOptions, UNOPENED, check_features};
 use crate::replace;
 use std::fs::Metadata;
 use std::path::Path;
@@ -9,28 +9,14 @@ use std::sync::Arc;
 use uext4_block::{
     BlockDevice, FileDevice, ImageName, OpenOptions as DeviceOptions, Qcow2Device, open_image,
 };
-use uext4_build::MkfsOptions as BuildOptions;
 use uext4_build::{FeatureSet, MkfsError, MkfsReport, Plan, Progress, Scan};
 use uext4_check::{CheckError, CheckReport, Progress as CheckProgress};
-use uext4_ondisk::Incompat;
 use uuid::Uuid;
-
-/// Features that an image can be made with, but with which it can't be opened.
-const UNOPENED: Incompat = Incompat::MMP
-    .union(Incompat::ENCRYPT)
-    .union(Incompat::CASEFOLD);
 
 /// Names of the features that [`mkfs()`] makes images with.
 pub fn feature_names() -> impl Iterator<Item = &'static str> {
     let unopened = |name: &&str| UNOPENED.names().any(|other| other == *name);
     FeatureSet::names().filter(move |name| !unopened(name))
-}
-
-pub(crate) fn check_features(options: &BuildOptions) -> Result<(), MkfsError> {
-    match options.features.incompat.intersection(UNOPENED) {
-        none if none.is_empty() => Ok(()),
-        some => Err(MkfsError::UnsupportedFeature(some.describe())),
-    }
 }
 
 /// Makes the image `path`, a file of just the size that `options` ask for, or a block device, or an existing partition

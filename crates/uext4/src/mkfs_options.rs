@@ -7,7 +7,13 @@ use uext4_block::partitions::{ALIGN_BYTES, disk_bytes, write_gpt};
 use uext4_block::{BlockDevice, RangeDevice};
 use uext4_build::MkfsOptions as BuildOptions;
 use uext4_build::{IdRange, Input, MkfsError, VerityOptions};
+use uext4_ondisk::Incompat;
 use uuid::Uuid;
+
+/// Features that an image can be made with, but with which it can't be opened.
+pub(crate) const UNOPENED: Incompat = Incompat::MMP
+    .union(Incompat::ENCRYPT)
+    .union(Incompat::CASEFOLD);
 
 /// What an image is made with. The default is an empty file system as mke2fs makes it; it needs
 /// [`MkfsOptions::size`] or [`MkfsOptions::from`], unless the device or the file to fill exists.
@@ -253,7 +259,7 @@ impl MkfsOptions {
 
     /// What is planned: a partition is smaller than the disk whose size is asked for.
     pub(crate) fn for_plan(&self) -> Result<BuildOptions, MkfsError> {
-        crate::mkfs::check_features(&self.build)?;
+        check_features(&self.build)?;
         let mut options = self.build.clone();
         options.size = options.size.map(|bytes| self.inside(bytes));
         Ok(options)
@@ -315,6 +321,13 @@ impl MkfsOptions {
 
     pub(crate) fn build(&self) -> &BuildOptions {
         &self.build
+    }
+}
+
+pub(crate) fn check_features(options: &BuildOptions) -> Result<(), MkfsError> {
+    match options.features.incompat.intersection(UNOPENED) {
+        none if none.is_empty() => Ok(()),
+        some => Err(MkfsError::UnsupportedFeature(some.describe())),
     }
 }
 
