@@ -6,13 +6,10 @@ use uext4_testkit::prelude::*;
 
 /// Runs a program in the directory; `None`, with a line on stderr, where it is missing.
 fn run(workdir: &Workdir, line: &str) -> Option<String> {
-    let out = Command::new("sh")
-        .args(["-c", line])
-        .current_dir(workdir.dir());
-    let out = out
-        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-        .output()
-        .unwrap();
+    let mut sh = Command::new("sh");
+    sh.args(["-c", line]).current_dir(workdir.dir());
+    sh.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    let out = sh.output().unwrap();
     if out.status.code() == Some(127) {
         eprintln!("SKIPPED: {line}");
         return None;
