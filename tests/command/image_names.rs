@@ -130,7 +130,7 @@ fn every_command_takes_qcow2_and_partitions() {
             &["du", image],
             &["df", image],
             &["info", image],
-            &["dump", image, "super"],
+            &["dump", image, "inode", "2"],
             &["cp", "-r", "tree/etc", &at("/more")],
             &["mkdir", &at("/dir")],
             &["mv", &at("/more"), &at("/dir")],

@@ -80,7 +80,7 @@ impl Walls {
         let rings = confined.resources.has_rings();
         assert_eq!(rings, self != Walls::NoRestrictions, "rings");
         let image = &confined.devices.as_ref().unwrap().0;
-        let over_rings = image.engine() == uext4::IoEngine::Uring;
+        let over_rings = image.files()[0].engine() == uext4::IoEngine::Uring;
         assert_eq!(over_rings, self != Walls::NoRestrictions, "the image's");
     }
 }
