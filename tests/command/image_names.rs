@@ -111,7 +111,7 @@ fn backing_files_elsewhere_are_refused() {
 fn every_command_takes_qcow2_and_partitions() {
     let workdir = Workdir::new();
     workdir.tree();
-    let from = ["--from", "tree", "--size", "24M"];
+    let from = ["--from", "tree", "--size", "24M", "-L", "named"];
     workdir.ok(&[&["mkfs", "a.qcow2", "--format", "qcow2"][..], &from].concat());
     workdir.ok(&[&["mkfs", "disk", "--partition=root"][..], &from].concat());
     workdir.ok(&[
@@ -141,7 +141,7 @@ fn every_command_takes_qcow2_and_partitions() {
             &["truncate", "-s", "1M", &at("/large")],
             &["chattr", "+d", &at("/large")],
             &["xattr", "set", &at("/large"), "user.a", "b"],
-            &["label", image, "named"],
+            &["label", image],
             &["rm", &at("/linked")],
             &["trim", image],
             &["check", image],
