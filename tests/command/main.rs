@@ -11,6 +11,7 @@ mod examples;
 mod export;
 mod guards;
 mod huge_images;
+mod image_names;
 mod install;
 mod interrupted;
 mod mkfs_metadata;

@@ -2,3 +2,4 @@
 
 mod contract;
 mod permanent_failure;
+mod qcow2;

@@ -1,10 +1,10 @@
 //! Images by name: which file, in which format, and which partition of it.
 
+use crate::FileDevice;
 use crate::device::BlockDevice;
 use crate::error::{BlockError, Result};
 use crate::open::OpenOptions;
 use crate::partitions::{self, Partition};
-use crate::platform::FileDevice;
 use crate::qcow2::Qcow2Device;
 use crate::qcow2::header::{Header, MAGIC, read_head};
 use crate::range::RangeDevice;

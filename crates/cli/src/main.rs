@@ -62,6 +62,9 @@ use uext4_mountd::report::{self, Reporter};
 /// Makes, reads, writes and checks ext4 images, without root and without a kernel driver.
 ///
 /// A file in an image is named IMAGE:/path. Sizes take K, M, G and T.
+///
+/// IMAGE is a file or a block device, raw or qcow2. disk.img?partition=2 is a partition of it, by number or name. Backing
+/// files of qcow2 are opened if they are in the directory of the image.
 #[derive(Debug, Parser)]
 #[command(
     name = "uext4",

@@ -3,6 +3,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `header` | the header, checked |
+//! | `entries` | tables as they are in the file |
 //! | `tables` | which cluster of the device is where in the file |
 //! | `refcounts` | which clusters of the file are in use |
 //!
@@ -16,6 +17,7 @@
 //! new clusters, and by a flush; `tables`, for a look-up, and over the I/O of loading and writing tables.
 
 mod compressed;
+mod entries;
 pub(crate) mod header;
 mod refcounts;
 mod tables;
@@ -50,11 +52,19 @@ pub struct Qcow2Device {
     cluster_bits: u32,
     /// From version 3 on. Immutable.
     has_zero_clusters: bool,
-    calls: RwLock<()>,
-    allocating: Mutex<()>,
+    calls: RwLock<Calls>,
+    allocating: Mutex<NewClusters>,
     tables: RwLock<Tables>,
     failure: OnceLock<Failure>,
 }
+
+/// The clusters that calls have found: nothing else uses them until the calls return.
+#[derive(Debug)]
+struct Calls(());
+
+/// The right to take clusters and to map them.
+#[derive(Debug)]
+struct NewClusters(());
 
 /// What one step of a call does: the bytes up to the end of a run of clusters.
 struct Run {
@@ -97,8 +107,8 @@ impl Qcow2Device {
             len: header.size,
             cluster_bits: header.cluster_bits,
             has_zero_clusters: header.version > 2,
-            calls: RwLock::new(&class::QCOW2, ()),
-            allocating: Mutex::new(&class::QCOW2, ()),
+            calls: RwLock::new(&class::QCOW2, Calls(())),
+            allocating: Mutex::new(&class::QCOW2, NewClusters(())),
             tables: RwLock::new(&class::QCOW2, tables),
             failure: OnceLock::new(),
             file,
@@ -208,7 +218,7 @@ impl Qcow2Device {
                 self.file.read_at(at, &mut data)?;
                 let cluster = compressed::expand(&data, self.cluster_bytes() as usize);
                 let cluster = cluster.ok_or_else(|| {
-                    tables::damaged(format!("the compressed cluster at byte {at} is damaged"))
+                    entries::damaged(format!("the compressed cluster at byte {at} is damaged"))
                 })?;
                 let mut from = (offset & (self.cluster_bytes() - 1)) as usize;
                 for buf in bufs {

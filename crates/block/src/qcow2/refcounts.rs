@@ -4,12 +4,13 @@
 //! The refcount table leads to blocks of counts, which are read when they are first used. A new block lies in the first
 //! cluster that it counts, and a larger table behind a new block, so that growing needs no other block.
 
+use super::entries::{damaged, read_table};
 use super::header::{Header, REFCOUNT_TABLE_AT};
-use super::tables::{damaged, read_table};
 use crate::device::BlockDevice;
 use crate::error::{BlockError, BlockOp, EINVAL, ENOSPC, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 
 /// A block of counts.
 #[derive(Debug)]
@@ -93,9 +94,8 @@ impl Refcounts {
         if let std::collections::btree_map::Entry::Vacant(vacant) = self.blocks.entry(number) {
             let len = 1usize << self.cluster_bits;
             if offset & (len as u64 - 1) != 0 || offset.saturating_add(len as u64) > file.len() {
-                let what = format!(
-                    "refcount block {number} is at byte {offset}, which is no cluster of it"
-                );
+                let what =
+                    format!("refcount block {number} is at byte {offset}, outside its clusters");
                 return Err(damaged(what));
             }
             let mut bytes = vec![0; len];
@@ -163,6 +163,16 @@ impl Refcounts {
         Ok((first, taken))
     }
 
+    /// Refuses an image of which a cluster in use counts as free: it would be taken for something else.
+    pub fn check_used(&mut self, file: &dyn BlockDevice, clusters: Range<u64>) -> Result<()> {
+        for cluster in clusters {
+            if self.count(file, cluster)? == 0 {
+                return Err(unused(cluster));
+            }
+        }
+        Ok(())
+    }
+
     /// Ends the use of what was freed; the caller knows that no table on the device names it, and no call uses it.
     pub fn release_freed(&mut self, file: &dyn BlockDevice) -> Result<()> {
         for cluster in std::mem::take(&mut self.freed) {
@@ -174,9 +184,7 @@ impl Refcounts {
     /// Ends one use of a cluster.
     pub fn release(&mut self, file: &dyn BlockDevice, cluster: u64) -> Result<()> {
         match self.count(file, cluster)? {
-            0 => Err(damaged(format!(
-                "cluster {cluster} is used and has the refcount 0"
-            ))),
+            0 => Err(unused(cluster)),
             count => {
                 self.set(file, cluster, count - 1)?;
                 if count == 1 {
@@ -274,6 +282,12 @@ pub(super) fn grow(file: &dyn BlockDevice, len: u64) -> Result<()> {
         }),
         false => Ok(()),
     }
+}
+
+fn unused(cluster: u64) -> BlockError {
+    damaged(format!(
+        "cluster {cluster} of the file is used and has the refcount 0"
+    ))
 }
 
 fn full() -> BlockError {

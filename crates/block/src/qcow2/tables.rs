@@ -5,10 +5,11 @@
 //! together, so the tables in the file are always those of one moment: a crash can leave clusters counted that nothing
 //! uses, and never the reverse.
 
+use super::entries::{damaged, read_table};
 use super::header::Header;
 use super::refcounts::Refcounts;
 use crate::device::BlockDevice;
-use crate::error::{BlockError, Result};
+use crate::error::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -63,7 +64,14 @@ impl Tables {
     pub fn load(file: &dyn BlockDevice, header: &Header) -> Result<Tables> {
         let refcounts = match file.is_read_only() {
             true => None,
-            false => Some(Refcounts::load(file, header)?),
+            false => {
+                let mut refcounts = Refcounts::load(file, header)?;
+                for bytes in [0..1, header.l1_range(), header.refcount_range()] {
+                    let end = bytes.end.div_ceil(header.cluster_bytes());
+                    refcounts.check_used(file, bytes.start >> header.cluster_bits..end)?;
+                }
+                Some(refcounts)
+            }
         };
         Ok(Tables {
             version: header.version,
@@ -114,7 +122,7 @@ impl Tables {
         let refuse = |at: u64| {
             let guest = cluster << self.cluster_bits;
             damaged(format!(
-                "the cluster of byte {guest} is at byte {at}, which is no cluster of it"
+                "the cluster of byte {guest} is at byte {at}, outside its clusters"
             ))
         };
         if entry & COMPRESSED != 0 {
@@ -159,6 +167,15 @@ impl Tables {
             self.l2.retain(|_, l2| l2.dirty);
         }
         let entries = read_table(file, "L2 table", at, 1 << self.l2_bits())?;
+        if let Some(mut refcounts) = self.refcounts.take() {
+            let used = entries.iter().map(|entry| self.clusters_of(*entry));
+            let table = at >> self.cluster_bits..(at >> self.cluster_bits) + 1;
+            let checked = used
+                .chain([table])
+                .try_for_each(|used| refcounts.check_used(file, used));
+            self.refcounts = Some(refcounts);
+            checked?;
+        }
         let dirty = false;
         self.l2.insert(number, L2 { entries, dirty });
         Ok(())
@@ -293,32 +310,4 @@ impl Tables {
         }
         Ok(())
     }
-}
-
-/// A table of 8-byte entries.
-pub(super) fn read_table(
-    file: &dyn BlockDevice,
-    what: &str,
-    offset: u64,
-    entries: usize,
-) -> Result<Vec<u64>> {
-    let len = 8 * entries as u64;
-    if offset.saturating_add(len) > file.len() {
-        let end = file.len();
-        return Err(damaged(format!(
-            "its {what} is at byte {offset}, {len} bytes long, and the file ends at {end}"
-        )));
-    }
-    let mut bytes = vec![0; 8 * entries];
-    file.read_at(offset, &mut bytes)?;
-    let entries = bytes.chunks_exact(8).map(|entry| {
-        let entry = entry.first_chunk().copied().unwrap_or([0; 8]);
-        u64::from_be_bytes(entry)
-    });
-    Ok(entries.collect())
-}
-
-/// An image that contradicts itself.
-pub(super) fn damaged(why: String) -> BlockError {
-    BlockError::Qcow2 { why }
 }

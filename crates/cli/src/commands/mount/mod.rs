@@ -67,7 +67,7 @@ Examples:
   uext4 mount disk.img /mnt && ls /mnt && uext4 umount /mnt
   uext4 mount -o fakeroot rootfs.img ~/rootfs  write files of root in an image
                                                of your own
-  uext4 mount -r -o offset=1M disk.img /mnt    look into the first partition of
+  uext4 mount -r 'disk.img?partition=1' /mnt   look into the first partition of
                                                a disk
   uext4 mount                                  list what is mounted";
 
