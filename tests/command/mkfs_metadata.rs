@@ -46,7 +46,9 @@ fn files_of_a_source_are_given_what_options_say() {
         &["stat", "-c", "%u:%g %F", "a.img:/dev/null"],
         "0:0 character special file",
     );
-    workdir.prints(&["xattr", "list", "-d", "a.img:/etc/passwd"], "u:r:t:s0");
+    // The label ends with a zero, so that it is shown as bytes.
+    let label = "security.selinux=0x753a723a743a733000";
+    workdir.prints(&["xattr", "list", "-d", "a.img:/etc/passwd"], label);
 }
 
 #[test]
