@@ -16,8 +16,8 @@ fn old(features: &str, block_size: u32) -> MemoryDevice {
     let device = Arc::new(device);
     let fs = open(&device);
     fs.create_dir("/etc").unwrap();
-    fs.write("/etc/passwd", &[b'a'; 30_000]).unwrap();
-    fs.write("/etc/gone", &[b'b'; 9000]).unwrap();
+    fs.write("/etc/passwd", [b'a'; 30_000]).unwrap();
+    fs.write("/etc/gone", [b'b'; 9000]).unwrap();
     fs.unmount().unwrap();
     (*device).clone()
 }
@@ -29,7 +29,7 @@ fn open(device: &Arc<MemoryDevice>) -> Filesystem {
 fn change(fs: &Filesystem) {
     fs.create_dir("/srv").unwrap();
     for i in 0..40 {
-        fs.write(format!("/srv/{i}"), &vec![i; 500 * usize::from(i)])
+        fs.write(format!("/srv/{i}"), vec![i; 500 * usize::from(i)])
             .unwrap();
     }
     fs.write("/etc/passwd", b"short\n").unwrap();

@@ -18,7 +18,7 @@ const UNOPENED: Incompat = Incompat::MMP
 /// Where the magic number is in the superblock.
 const MAGIC_OFFSET: u64 = 56;
 
-/// Names of the features that [`mkfs()`] makes images with.
+/// Names of the features that [`mkfs()`](crate::mkfs()) makes images with.
 pub fn feature_names() -> impl Iterator<Item = &'static str> {
     let unopened = |name: &&str| UNOPENED.names().any(|other| other == *name);
     FeatureSet::names().filter(move |name| !unopened(name))
