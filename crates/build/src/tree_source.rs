@@ -132,6 +132,10 @@ pub struct NamedTree {
     tree: Arc<dyn TreeSource>,
 }
 
+// A tree is only read, and one whose reading panicked is not asked again.
+impl std::panic::UnwindSafe for NamedTree {}
+impl std::panic::RefUnwindSafe for NamedTree {}
+
 impl NamedTree {
     /// A tree and its name.
     pub fn new(name: impl Into<PathBuf>, tree: Arc<dyn TreeSource>) -> NamedTree {
