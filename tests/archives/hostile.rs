@@ -129,7 +129,7 @@ fn what_can_not_be_placed_is_named() {
     for i in 0..65_001 {
         links.extend(&named(format!("{i}").as_bytes(), EntryType::Link, "first")[..512]);
     }
-    fails(&links, "at byte 0: 65002 links are too many");
+    fails(&links, "at byte 0: 65002 links are more than 65000");
 }
 
 #[test]

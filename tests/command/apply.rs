@@ -29,13 +29,11 @@ fn all_commands_of_a_script_are_done() {
         chmod --reference=:/srv/app/file :/srv/copy\n\
         mv :/srv/copy :/etc/\n\
         xattr set :/srv/app/file user.a b\n\
-        rm :/etc/passwd\n\
-        cp :/srv/app/file 'to host'";
+        rm :/etc/passwd\r\n";
     fs::write(workdir.path("script"), script).unwrap();
-    workdir.prints(&["apply", "a.img", "script"], "a.img: 11 commands, ");
+    workdir.prints(&["apply", "a.img", "script"], "a.img: 10 commands, ");
     workdir.assert_clean("a.img");
     assert_eq!(workdir.ok(&["cat", "a.img:/srv/a link"]), "text\n");
-    assert_eq!(fs::read(workdir.path("to host")).unwrap(), b"text\n");
     let stat = |path: &str| workdir.ok(&["stat", "-c", "%a %u %g", path]);
     assert_eq!(stat("a.img:/srv/app/file"), "4751 7 8\n");
     assert_eq!(stat("a.img:/etc/copy"), "4751 0 0\n");
@@ -46,6 +44,9 @@ fn all_commands_of_a_script_are_done() {
 fn a_failure_leaves_the_image_as_it_was() {
     let workdir = with_image();
     let before = bytes(&workdir);
+    fs::write(workdir.path("host"), "of the host").unwrap();
+    workdir.ok(&["mkfs", "b.img", "4M"]);
+    workdir.ok(&["cp", "host", "b.img:/f"]);
     for (script, code, wanted) in [
         (
             "mkdir :/a\nrm :/none\nmkdir :/b",
@@ -64,6 +65,15 @@ fn a_failure_leaves_the_image_as_it_was() {
         ),
         ("mkdir :/a\nfrobnicate :/", 2, "script:2: "),
         ("mkdir :/a\nmkdir --wrong :/b", 2, "script:2: "),
+        (
+            "mkdir :/a\nmv host :/a",
+            1,
+            "script:2: nothing was changed: host: a script changes files of its image alone",
+        ),
+        ("cp :/etc/passwd host", 1, "host: a script changes"),
+        ("mkdir b.img:/a", 1, "b.img: a script changes"),
+        ("mv b.img:/f :/f", 1, "b.img: a script changes"),
+        ("chmod :/a", 2, "script:1: the following required arguments"),
         ("mkdir ':/a", 2, "script:1: a quotation mark"),
         ("apply a.img script", 2, "script:1: apply is not"),
         (
@@ -75,6 +85,8 @@ fn a_failure_leaves_the_image_as_it_was() {
         fs::write(workdir.path("script"), script).unwrap();
         workdir.refuses(code, &["apply", "a.img", "script"], wanted);
         assert!(before == bytes(&workdir), "{script}");
+        assert_eq!(fs::read(workdir.path("host")).unwrap(), b"of the host");
+        assert_eq!(workdir.ok(&["cat", "b.img:/f"]), "of the host");
     }
     workdir.refuses(1, &["apply", "a.img", "none"], "none: ");
     fs::write(workdir.path("script"), "mkdir :/a\n").unwrap();
@@ -89,6 +101,12 @@ fn a_script_is_tried() {
     workdir.prints(
         &["apply", "-n", "a.img", "script"],
         "a.img: 2 commands, nothing was written",
+    );
+    assert!(before == bytes(&workdir));
+    fs::write(workdir.path("script"), "# nothing\n").unwrap();
+    workdir.prints(
+        &["apply", "a.img", "script"],
+        "a.img: 0 commands, nothing was written",
     );
     assert!(before == bytes(&workdir));
     fs::write(workdir.path("script"), "mkdir :/a\nmkdir :/a\n").unwrap();

@@ -145,7 +145,7 @@ fn an_edit_that_the_journal_can_not_take_changes_nothing() {
         edit.fs().write(format!("/{i}"), b"").unwrap();
     }
     let error = edit.commit().unwrap_err();
-    assert_eq!(error.errno(), uext4::Errno::ENOSPC, "{error}");
+    assert_eq!(error.errno(), uext4::Errno::EFBIG, "{error}");
     assert!(before == tree((*device).clone()));
 }
 

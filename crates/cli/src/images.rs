@@ -7,6 +7,7 @@ use anyhow::Result;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use uext4::unstable::ondisk::Incompat;
 use uext4::{Caller, DeviceOptions, Edit, Filesystem, ImageName, ImageOptions};
 use uext4_mountd::{second_mount, stats};
 
@@ -29,19 +30,44 @@ static EDITED: OnceLock<(PathBuf, Filesystem)> = OnceLock::new();
 /// Opens an image to be changed by several commands, which find it open.
 ///
 /// # Errors
-/// One that says what to do.
-pub fn edit(image: &Path) -> Result<Edit> {
+/// One that says what to do; `recovers` is false, and the journal needs recovery.
+pub fn edit(image: &Path, recovers: bool) -> Result<Edit> {
     let failed = |e: &uext4::Error| diagnostics::opening_to_write(image, e);
     let open = |path: &Path| {
         let device = device::open(path, &DeviceOptions::read_write());
         device.map_err(|e| failed(&diagnostics::of_device(e)))
     };
     let journal = journal().map(open).transpose()?;
-    let edit = Edit::open_device(open(image)?, journal, &ImageOptions::read_write());
+    let device = open(image)?;
+    let needs_recovery = || {
+        let sb = uext4::unstable::read_superblock(&*device);
+        sb.is_ok_and(|sb| sb.incompat.contains(Incompat::RECOVER))
+    };
+    if !recovers && needs_recovery() {
+        anyhow::bail!(
+            "{}: its journal needs recovery, which writes; every command that changes the image does it",
+            image.display()
+        );
+    }
+    let edit = Edit::open_device(device, journal, &ImageOptions::read_write());
     let edit = edit.map_err(|e| failed(&e))?;
     check_writable(image, edit.fs())?;
     let _ = EDITED.set((key(image), edit.fs().with_caller(caller())));
     Ok(edit)
+}
+
+/// Refuses to change something else than the image of a script, which is all that a failure leaves as it was.
+///
+/// # Errors
+/// There is such an image.
+pub fn check_outside(path: &Path) -> Result<()> {
+    if EDITED.get().is_some() {
+        anyhow::bail!(
+            "{}: a script changes files of its image alone",
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 fn edited(key: &Path) -> Option<&'static Filesystem> {
@@ -91,7 +117,12 @@ impl Images {
         }
         let fs = match edited(&key) {
             Some(fs) => fs.clone(),
-            None => open(image, write)?,
+            None => {
+                if write {
+                    check_outside(image)?;
+                }
+                open(image, write)?
+            }
         };
         let endpoint = Arc::new(Image::new(self.next_id(), image.to_owned(), fs));
         self.open.push(Open {

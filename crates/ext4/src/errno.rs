@@ -51,6 +51,14 @@ impl Ext4Error {
         errno_of(self)
     }
 
+    /// Whether the journal is too small for a change.
+    pub fn is_too_large_for_log(&self) -> bool {
+        let Ext4Error::Journal(e) = self else {
+            return false;
+        };
+        matches!(**e, JournalError::TooLarge { .. })
+    }
+
     /// What a caller of a mount that failed is given. Errors of a mounted file system go through
     /// `Volume::report`, which honours `errors=`.
     pub fn of_mount(self) -> Error {

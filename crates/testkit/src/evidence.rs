@@ -69,7 +69,11 @@ fn evidence() -> Result<String> {
     simulated(&mut text, &results("simulation.jsonl")?)?;
     fuzzed(&mut text, &results("fuzz.jsonl")?)?;
     covered(&mut text, &results("coverage.jsonl")?)?;
-    mutated(&mut text, &results("mutants.jsonl")?)?;
+    mutated(
+        &mut text,
+        &results("mutants.jsonl")?,
+        &results("mutants_listed.jsonl")?,
+    )?;
     sanitized(&mut text, &results("sanitizers.jsonl")?)?;
     aged(&mut text, &results("aging.jsonl")?)?;
     canaries(&mut text)?;
@@ -270,34 +274,59 @@ fn module_of(file: &str) -> String {
     name.trim_end_matches(".rs").to_owned()
 }
 
-fn mutated(text: &mut String, lines: &[Value]) -> Result<()> {
+fn mutated(text: &mut String, lines: &[Value], listed: &[Value]) -> Result<()> {
     if lines.is_empty() {
         return Ok(());
     }
-    let mut modules: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    for line in lines {
+    let module = |line: &Value| {
         let file = line["file"].as_str().unwrap_or("");
-        let module = match file.starts_with("crates/jbd2") {
+        match file.starts_with("crates/jbd2") {
             true => "jbd2".to_owned(),
             false => module_of(file),
-        };
-        let (all, killed) = modules.entry(module).or_default();
-        *all += 1;
+        }
+    };
+    let place =
+        |line: &Value| ["file", "function", "what", "nth"].map(|field| line[field].to_string());
+    let listed_places: BTreeSet<_> = listed.iter().map(place).collect();
+    // Tried, killed, listed.
+    let mut modules: BTreeMap<String, [u64; 3]> = BTreeMap::new();
+    for line in lines
+        .iter()
+        .filter(|line| !listed_places.contains(&place(line)))
+    {
+        let [tried, killed, _] = modules.entry(module(line)).or_default();
+        *tried += 1;
         *killed += u64::from(!line["killed_by"].is_null());
+    }
+    for line in listed {
+        let [tried, _, listed] = modules.entry(module(line)).or_default();
+        *tried += 1;
+        *listed += 1;
     }
     writeln!(
         text,
-        "\nMutants (`tools/mutants.py`), {}. A mutant is killed when a test that reaches it fails within 20 seconds of such tests, fastest first; \
-         those that live are to be tried again for two minutes:\n\n| module | tried | killed |\n| --- | --- | --- |",
+        "\nMutants (`tools/mutants.py`), {}. A mutant is killed when a test that reaches it fails; `mutants_listed.jsonl` lists those that change nothing that a\n\
+         test could see, with the reason. The others live, were not tried for long enough, or are reached by no test that is used:\n\n\
+         | module | tried | killed | listed | others |\n| --- | --- | --- | --- | --- |",
         texts(lines.iter(), "date")
     )?;
-    for (module, (all, killed)) in modules {
-        let percent = killed * 100 / all.max(1);
+    let mut all = [0; 3];
+    for counts in modules.values() {
+        for (sum, count) in all.iter_mut().zip(counts) {
+            *sum += count;
+        }
+    }
+    let rows = modules
+        .iter()
+        .map(|(name, counts)| (format!("`{name}`"), counts));
+    for (name, [tried, killed, listed]) in rows.chain([("all".to_owned(), &all)]) {
+        let percent = killed * 100 / tried.max(&1);
         writeln!(
             text,
-            "| `{module}` | {} | {} ({percent} %) |",
-            big(all),
-            big(killed)
+            "| {name} | {} | {} ({percent} %) | {listed} | {} |",
+            big(*tried),
+            big(*killed),
+            tried - killed - listed
         )?;
     }
     Ok(())

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use uext4_block::{BlockDevice, OverlayDevice, open_image};
 use uext4_ext4::{Ext4, Ext4Error, read_superblock};
-use uext4_vfs::Result;
+use uext4_vfs::{Errno, Error, Result};
 
 /// Changes of an image that are made together, or not at all: they are kept in memory until [`Edit::commit`], and forgotten without it.
 ///
@@ -78,8 +78,8 @@ impl Edit {
     /// After a crash all are there, or none, if the image has a journal. When this returns they are durable.
     ///
     /// # Errors
-    /// `ENOSPC`: the journal of the image is too small to take them at once, and nothing was changed. `EIO`: the device failed; all are
-    /// there or none when the image is opened again.
+    /// `EFBIG`: the journal of the image is too small to take them at once, and nothing was changed. `ENOSPC`: the host has no space.
+    /// `EIO`: the device failed. After these two, all are there or none when the image is opened again, if it has a journal.
     pub fn commit(self) -> Result<u64> {
         operation::run("commit_edit", None, b"", || {
             self.fs.clone().unmount()?;
@@ -89,7 +89,10 @@ impl Edit {
                 let journal = self.journal.as_ref();
                 Ext4::replace_blocks(&self.device, journal, &changed, &*self.above)
             };
-            replace().map_err(Ext4Error::of_mount)
+            replace().map_err(|e| match e.is_too_large_for_log() {
+                true => Error::from_source(Errno::EFBIG, e),
+                false => e.of_mount(),
+            })
         })
     }
 }

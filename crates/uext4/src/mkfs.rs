@@ -55,7 +55,12 @@ pub fn mkfs(
     let mut len_min = 0;
     if options.build().size.is_none() && plan_options.from.is_empty() {
         match &there {
-            Some(there) if options.format == ImageFormat::Raw => {
+            // A container of an image has not the size of the image.
+            Some(there)
+                if options.format == ImageFormat::Raw
+                    && !open_image(path, &DeviceOptions::read_only().exclusive(false))
+                        .is_ok_and(|device| device.len() != there.len()) =>
+            {
                 len_min = there.len();
                 plan_options.size = Some(options.inside(len_min));
             }

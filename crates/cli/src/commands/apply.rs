@@ -3,7 +3,7 @@
 use super::Command;
 use crate::diagnostics::Usage;
 use crate::{Cli, diagnostics, failures, images, interrupt, show};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::FromArgMatches;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
@@ -15,11 +15,13 @@ use std::process::ExitCode;
 /// Change an image by a list of commands: all of them, or none
 ///
 /// Each line of SCRIPT is a command of uext4 that changes files, without `uext4`, quoted as for a shell; # begins a comment.
-/// In it :/path is a file of IMAGE, and other names are files of the host. The first command that fails ends the list.
+/// In it :/path is a file of IMAGE; files of the host and of other images can be copied from, and are not changed. The first
+/// command that fails ends the list.
 ///
 /// What the commands change is kept in memory, and written when the last is done, as one transaction of the
 /// journal: after a failure or a crash the image has all of it or nothing. An image without a journal has no such
-/// guarantee against a crash; one whose journal is too small for the transaction is refused.
+/// guarantee against a crash, or a full host; one whose journal is too small for the transaction is refused, which
+/// -n does not find out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   uext4 apply disk.img changes
@@ -66,14 +68,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::catch()?;
     interrupt::keeps_nothing();
     failures::end_at_first();
-    let edit = images::edit(&args.image)?;
+    let edit = images::edit(&args.image, !args.dry_run)?;
     let commands = lines.len();
     for line in lines {
         interrupt::check()?;
-        let place = || format!("{}: nothing was changed", at(args, line.number));
-        line.command.run().with_context(place)?;
+        if let Err(e) = line.command.run() {
+            let place = at(args, line.number);
+            let is_signal = e.is::<interrupt::Interrupted>();
+            return Err(e.context(match is_signal {
+                true => place,
+                false => format!("{place}: nothing was changed"),
+            }));
+        }
     }
-    let written = !args.dry_run;
+    let written = !args.dry_run && commands > 0;
     let changed_bytes = match written {
         true => edit.commit().map_err(|e| failed(args, e))?,
         false => 0,
@@ -99,8 +107,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// The changes can't be made.
 fn failed(args: &Args, e: uext4::Error) -> anyhow::Error {
     match e.errno() {
-        uext4::Errno::ENOSPC => anyhow::anyhow!(
+        uext4::Errno::EFBIG => anyhow::anyhow!(
             "{}: {e}; nothing was changed: use several scripts, or an image with a larger journal (`uext4 mkfs --journal-size`)",
+            args.image.display()
+        ),
+        uext4::Errno::ENOSPC => anyhow::anyhow!(
+            "{}: {e}: the host has no space left; an image with a journal has all of the changes when it is opened again, or none",
             args.image.display()
         ),
         _ => diagnostics::opening_to_write(&args.image, &e),
@@ -123,7 +135,9 @@ fn read(args: &Args) -> Result<Vec<Line>> {
     };
     read.map_err(|e| anyhow::anyhow!("{}: {e}", args.script.display()))?;
     let mut lines = Vec::new();
-    for (i, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    for (i, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
         let number = i + 1;
         let wrong = |why: String| Usage(format!("{}: {why}", at(args, number)));
         let words = shlex::bytes::split(line)
@@ -147,8 +161,10 @@ fn parse(image: &Path, words: Vec<Vec<u8>>) -> Result<Command, String> {
     let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = cli.map_err(|e| {
         let text = e.to_string();
-        let first = text.lines().next().unwrap_or_default();
-        first.trim_start_matches("error: ").to_owned()
+        let said = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let said = said.take_while(|line| !line.starts_with("Usage:"));
+        let said: Vec<&str> = said.collect();
+        said.join(" ").trim_start_matches("error: ").to_owned()
     })?;
     if cli.has_options_of_process() {
         return Err("options of all commands are given to `uext4 apply` itself".to_owned());
@@ -172,7 +188,10 @@ fn in_image(image: &Path, word: &[u8]) -> OsString {
     if !path.starts_with(b":/") {
         return OsStr::from_bytes(word).to_owned();
     }
-    OsString::from_vec([option, image.as_os_str().as_bytes(), path].concat())
+    let image = image.as_os_str().as_bytes();
+    // It is not an option.
+    let front: &[u8] = if image.starts_with(b"-") { b"./" } else { b"" };
+    OsString::from_vec([option, front, image, path].concat())
 }
 
 #[cfg(test)]
@@ -184,6 +203,7 @@ mod tests {
         let put = |word: &str| in_image(Path::new("a.img"), word.as_bytes());
         assert_eq!(put(":/etc"), "a.img:/etc");
         assert_eq!(put("--reference=:/etc"), "--reference=a.img:/etc");
+        assert_eq!(in_image(Path::new("-a"), b":/etc"), "./-a:/etc");
         for other in ["etc", "x:/etc", "-a", "a=:/b", ""] {
             assert_eq!(put(other), other);
         }

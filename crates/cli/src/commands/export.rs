@@ -50,7 +50,7 @@ pub struct Args {
 /// How an archive is packed.
 #[derive(Debug, clap::Args)]
 pub struct Pack {
-    /// Compression: none, gzip, zstd, xz or bzip2
+    /// Compression: none, gzip, zstd, xz or bzip2; zstd for a layout
     #[arg(long, value_name = "NAME")]
     compress: Option<Format>,
     /// Level of the compression: 1 to 9, for zstd to 22

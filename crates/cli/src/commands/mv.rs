@@ -131,7 +131,10 @@ fn move_all(args: &Args, operands: &Operands, images: &mut Images) -> Result<()>
 
 fn open(images: &mut Images, at: Location) -> Result<(HostOrImage, PathBuf)> {
     Ok(match at {
-        Location::Host(path) => (HostOrImage::Host(Arc::new(Host)), path),
+        Location::Host(path) => {
+            crate::images::check_outside(&path)?;
+            (HostOrImage::Host(Arc::new(Host)), path)
+        }
         Location::Image(InImage { image, path }) => {
             (HostOrImage::Image(images.get(&image, true)?), path)
         }

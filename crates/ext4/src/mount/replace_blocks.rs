@@ -65,6 +65,12 @@ impl Ext4 {
         old.unmount()?;
         let block_size = u64::from(sb.geometry.block_size);
         let replaced = (free.len() + used.len()) as u64 * block_size;
+        // A full host refuses before anything is written.
+        for run in changed.chunk_by(|a, b| a + 1 == *b) {
+            if let Some(first) = run.first() {
+                device.allocate(first * block_size, run.len() as u64 * block_size)?;
+            }
+        }
         let Some(log) = log else {
             copy(&**device, new, &free, block_size)?;
             device.flush()?;

@@ -105,8 +105,12 @@ pub fn plan(operands: Operands, images: &mut Images) -> Result<Plan> {
     // What is written is opened first, so that a source in the same image shares its mount.
     let (target, to): (Arc<dyn Target>, PathBuf) = match Location::parse(operands.target) {
         Location::Image(at) if reads_stdin => (stdin::open_target(images, &at.image)?, at.path),
-        Location::Host(path) if path == Path::new("-") => (Arc::new(Host), STDOUT.into()),
-        Location::Host(path) => (Arc::new(Host), path),
+        Location::Host(path) => {
+            crate::images::check_outside(&path)?;
+            let is_stdout = path == Path::new("-");
+            let path = if is_stdout { STDOUT.into() } else { path };
+            (Arc::new(Host), path)
+        }
         Location::Image(at) => (images.target(&at.image)?, at.path),
     };
     let mut sources = Vec::new();
