@@ -191,11 +191,12 @@ def reach():
         name, args = piece
         with tempfile.NamedTemporaryFile() as notes:
             start = time.monotonic()
-            passed = call(name, programs, args, {"UEXT4_REACHED": notes.name}, 600)
+            # Again, should it fail beside the other.
+            passed = any(call(name, programs, args, {"UEXT4_REACHED": notes.name}, 600) for _ in range(3))
             seconds = time.monotonic() - start
             numbers = memoryview(notes.read()).cast("I")
         if not passed:
-            print(f"left out, as it {'fails' if passed is False else 'takes too long'}: {name} {args[0]}", flush=True)
+            print(f"left out, as it fails or takes too long: {name} {args[0]}", flush=True)
             return None
         return {"program": name, "args": args, "seconds": round(seconds, 3), "reached": sorted(set(numbers))}
 
