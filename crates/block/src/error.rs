@@ -1,5 +1,6 @@
 //! The error of every device call.
 
+use std::sync::OnceLock;
 use std::{fmt, io, path::PathBuf};
 
 // The numbers of Linux.
@@ -262,6 +263,25 @@ impl BlockError {
             | BlockError::ReadOnly { offset, .. } => Some(*offset),
             _ => None,
         }
+    }
+}
+
+/// Refuses a call to a device that has failed.
+#[inline]
+pub(crate) fn check_failure(
+    failure: &OnceLock<Failure>,
+    op: BlockOp,
+    offset: u64,
+    len: u64,
+) -> Result<()> {
+    match failure.get() {
+        None => Ok(()),
+        Some(&why) => Err(BlockError::Failed {
+            op,
+            offset,
+            len,
+            why,
+        }),
     }
 }
 

@@ -160,8 +160,8 @@ impl ImageFiles {
     /// The device: the image, or the partition that its name asks for, from byte `offset` on, `len` bytes or all.
     ///
     /// # Errors
-    /// [`BlockError::Image`]: a qcow2 image is refused, there is no such partition, or the image is a disk with partitions of
-    /// which none is named. Else the device's.
+    /// [`BlockError::Image`]: a qcow2 image is refused, it has no such partition, or it is a disk with partitions and the
+    /// name has none. Else the device's.
     pub fn device(&self, offset: u64, len: Option<u64>) -> Result<Arc<dyn BlockDevice>> {
         let mut device = self.disk()?;
         if let Some(wanted) = &self.name.partition {

@@ -11,7 +11,7 @@
 //! Atomics, and class `device_sync` for a change of our own to the length: a caller that finds the file shorter than the
 //! device takes it and asks again, as the two lengths change one after the other.
 
-use crate::error::{BlockError, BlockOp, Failure, Result};
+use crate::error::{BlockError, BlockOp, Failure, Result, check_failure};
 use rustix::fs::SeekFrom;
 use rustix::time::{ClockId, clock_gettime};
 use std::os::fd::OwnedFd;
@@ -54,15 +54,7 @@ impl Health {
     /// Refuses a call to a device that has failed.
     #[inline]
     pub fn check(&self, op: BlockOp, offset: u64, len: u64) -> Result<()> {
-        match self.failure.get() {
-            None => Ok(()),
-            Some(&why) => Err(BlockError::Failed {
-                op,
-                offset,
-                len,
-                why,
-            }),
-        }
+        check_failure(&self.failure, op, offset, len)
     }
 
     /// Refuses a change or a flush if the device has failed, or the file is shorter than `device_len`, which is checked

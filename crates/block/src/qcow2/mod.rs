@@ -23,7 +23,9 @@ mod refcounts;
 mod tables;
 
 use crate::device::{BlockDevice, total_len, total_len_mut};
-use crate::error::{BlockError, BlockOp, EFBIG, EINVAL, Failure, Result, check_range};
+use crate::error::{
+    BlockError, BlockOp, EFBIG, EINVAL, Failure, Result, check_failure, check_range,
+};
 use crate::forward_device;
 use header::{AUTOCLEAR_AT, Header};
 use std::collections::VecDeque;
@@ -372,15 +374,7 @@ impl Qcow2Device {
             return Err(BlockError::ReadOnly { op, offset, len });
         }
         check_range(op, offset, len, self.len)?;
-        match self.failure.get() {
-            None => Ok(()),
-            Some(&why) => Err(BlockError::Failed {
-                op,
-                offset,
-                len,
-                why,
-            }),
-        }
+        check_failure(&self.failure, op, offset, len)
     }
 
     /// Makes data and tables durable, and then frees what no table names any more.
