@@ -199,9 +199,11 @@ impl Journal {
             }
             self.done.wait(&mut state);
         }
-        // A round that began before the call found what the host was like then.
+        // A round that began before the call found what the host was like then. What is known of the room is exact
+        // after a round, and it may suffice even if nothing was written in place.
+        let lacks = self.reserved() + i64::from(credits) > self.gate.room.load(Ordering::Relaxed);
         match state.room_refused {
-            Some(round) if round > asked => Err(JournalError::HostFull),
+            Some(round) if round > asked && lacks => Err(JournalError::HostFull),
             _ => Ok(()),
         }
     }
@@ -330,6 +332,35 @@ mod tests {
         assert_eq!(journal.reserved(), 256);
         assert!(!enter(&journal, 1));
         assert_eq!(journal.reserved(), 256);
+    }
+
+    #[test]
+    fn a_refused_round_that_shows_room_for_the_caller_refuses_nothing() {
+        for (room, fits) in [(8, true), (7, false)] {
+            let journal = Arc::new(journal(256));
+            journal.set_room(4);
+            let entering = std::thread::spawn({
+                let journal = Arc::clone(&journal);
+                move || journal.enter(8)
+            });
+            while !std::mem::take(&mut journal.state.lock().need_room) {
+                std::thread::yield_now();
+            }
+            // The commit thread's round: nothing was written in place, and the room is counted again.
+            journal.set_room(room);
+            let mut state = journal.state.lock();
+            state.round += 1;
+            state.room_refused = Some(state.round);
+            state.epoch += 1;
+            journal.done.notify_all();
+            drop(state);
+            let entered = entering.join().expect("no panic");
+            match entered {
+                Ok(_) if fits => {}
+                Err(JournalError::HostFull) if !fits => {}
+                other => panic!("{room}: {other:?}"),
+            }
+        }
     }
 
     #[test]
