@@ -9,7 +9,7 @@ fn stress() -> Command {
     let mut stress = Command::new("stress-ng");
     stress.args(["--mq", "2", "--verify", "--temp-path", "/tmp"]);
     // A hang ends it too, and fails the number of messages.
-    stress.args(["--timeout", "300", "--metrics-brief", "--mq-ops"]);
+    stress.args(["--timeout", "60", "--metrics-brief", "--mq-ops"]);
     stress.arg(MESSAGES.to_string());
     stress
 }
@@ -31,12 +31,23 @@ fn stress_ng_verifies_its_messages() -> Result<()> {
     if let Some(said) = run_on_kernel(&stress())? {
         ensure!(messages(&said) >= MESSAGES, "too few: {said}");
     }
-    if let Some((said, ioctls)) = run_on_mount(&mut stress())? {
-        ensure!(messages(&said) >= MESSAGES, "too few: {said}");
-        ensure!(
-            ioctls >= 2 * MESSAGES,
-            "only {ioctls} ioctls: were these the mount's queues? {said}"
-        );
+    let mut ran = run_on_mount(&mut stress())?;
+    // Its receiver ends without a word at EINTR and ETIMEDOUT, which a clock set forward causes too: what fails must fail
+    // again.
+    for _ in 0..2 {
+        let Some((said, _)) = ran.take_if(|(said, _)| messages(said) < MESSAGES) else {
+            break;
+        };
+        eprintln!("too few, once more: {said}");
+        ran = run_on_mount(&mut stress())?;
     }
+    let Some((said, ioctls)) = ran else {
+        return Ok(());
+    };
+    ensure!(messages(&said) >= MESSAGES, "too few: {said}");
+    ensure!(
+        ioctls >= 2 * MESSAGES,
+        "only {ioctls} ioctls: were these the mount's queues? {said}"
+    );
     Ok(())
 }
