@@ -17,6 +17,8 @@ struct Failing {
     op: BlockOp,
     within: Range<u64>,
     errno: Errno,
+    /// How many succeed before.
+    before: u64,
     /// How many more of them do.
     left: u64,
 }
@@ -63,11 +65,20 @@ impl TestDevice {
         self.fail_times(op, within, errno, 1);
     }
 
+    /// The call of that kind after `before` of them fails with `EIO`.
+    pub fn fail_after(&self, op: BlockOp, before: u64) {
+        self.fail_times(op, 0..u64::MAX, Errno::EIO, 1);
+        if let Some(failing) = self.failing.lock().expect("a lock").last_mut() {
+            failing.before = before;
+        }
+    }
+
     fn fail_times(&self, op: BlockOp, within: Range<u64>, errno: Errno, left: u64) {
         let failing = Failing {
             op,
             within,
             errno,
+            before: 0,
             left,
         };
         self.failing.lock().expect("a lock").push(failing);
@@ -111,6 +122,10 @@ impl TestDevice {
             failing.op == op && touches && failing.left > 0
         };
         match self.failing.lock().expect("a lock").iter_mut().find(fails) {
+            Some(failing) if failing.before > 0 => {
+                failing.before -= 1;
+                Ok(())
+            }
             Some(failing) => {
                 failing.left -= 1;
                 let source = io::Error::from_raw_os_error(failing.errno.0);

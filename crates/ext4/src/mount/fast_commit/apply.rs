@@ -105,7 +105,9 @@ impl Replay<'_> {
             None => self.make_inode(ino, new, &bytes)?,
         }
         for name in self.early_links.remove(&ino).unwrap_or_default() {
-            if self.forget_early(&name) == Some(ino) {
+            // It may be another's by now, or none's.
+            let early = self.early_names.get(&(name.parent, name.name.clone()));
+            if early == Some(&ino) {
                 self.add_name(&name)?;
             }
         }
@@ -291,6 +293,7 @@ impl Replay<'_> {
         let (Some(dir), Some(inode)) = (self.directory(name)?, self.inode(name.ino)?) else {
             return Ok(());
         };
+        self.forget_early(name);
         let mut found = self.fs.directories.dir_look_up(&dir, &name.name)?;
         if let Found::Hit(hit) = &found {
             if hit.ino == name.ino {
@@ -334,9 +337,9 @@ impl Replay<'_> {
             .touch_dir(self.handle, &dir, i32::from(inode.is_dir()))
     }
 
-    /// The name is to be something else than it was going to be: what inode's.
-    fn forget_early(&mut self, name: &FastCommitName) -> Option<Ino> {
-        self.early_names.remove(&(name.parent, name.name.clone()))
+    /// The name is something else now than it was going to be.
+    fn forget_early(&mut self, name: &FastCommitName) {
+        self.early_names.remove(&(name.parent, name.name.clone()));
     }
 
     fn remove_name(&mut self, name: &FastCommitName) -> Result<()> {

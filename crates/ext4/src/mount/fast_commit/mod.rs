@@ -32,6 +32,8 @@ mod apply;
 mod finish;
 pub(crate) mod maps;
 mod runs;
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests;
 
 use crate::fs::Ext4;
 use crate::inode::reference::InodeRef;
