@@ -5,6 +5,9 @@
 //! image is recovered from it, as after a crash. The write of the superblock that asks for recovery decides: without it the image is as
 //! it was.
 
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests;
+
 use crate::fs::Ext4;
 use crate::mount::journal::{find_log, open_journal};
 use crate::options::MountOptions;
