@@ -19,7 +19,7 @@ fn bitmap_with_clear(clear: &[u32]) -> Arc<[AtomicU64; 2]> {
 /// A claimer, and what it counts of lost races.
 fn claim(words: &[AtomicU64]) -> (Option<u32>, u64) {
     let mut retries = 0;
-    let claimed = bitmap::claim(words, 0, 128, &mut retries);
+    let claimed = bitmap::claim_if(words, 0, 128, |_| true, &mut retries);
     (claimed, retries)
 }
 

@@ -89,6 +89,8 @@ impl Ext4Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uext4_block::{BlockError, BlockOp};
+    use uext4_ondisk::FormatError;
 
     #[test]
     fn each_answer_has_its_errno() {
@@ -97,6 +99,13 @@ mod tests {
             wanted: 2,
             limit: 1,
         };
+        let log_damage = JournalError::from(Corrupt::new(CorruptKind::JournalFirst));
+        let nowhere = BlockError::OutOfRange {
+            op: BlockOp::Read,
+            offset: 0,
+            len: 1,
+            device_len: 0,
+        };
         for (why, wanted) in [
             (CorruptKind::BlockRange.into(), Errno::EUCLEAN),
             (
@@ -104,6 +113,12 @@ mod tests {
                 Errno::EOPNOTSUPP,
             ),
             (full.into(), Errno::ENOSPC),
+            (log_damage.into(), Errno::EUCLEAN),
+            (nowhere.into(), Errno::EIO),
+            (
+                Ext4Error::Format(FormatError::BadMagic(0).into()),
+                Errno::EINVAL,
+            ),
             (Ext4Error::NoInode, Errno::ENOSPC),
             (Ext4Error::ReadOnly, Errno::EROFS),
             (Ext4Error::Exists, Errno::EEXIST),

@@ -345,12 +345,6 @@ impl Drop for Handle<'_> {
     }
 }
 
-impl From<&Handle<'_>> for u64 {
-    fn from(h: &Handle<'_>) -> u64 {
-        h.tid
-    }
-}
-
 const _: () = {
     const fn send<T: Send>() {}
     send::<JournalError>();

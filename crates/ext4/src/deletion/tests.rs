@@ -305,3 +305,29 @@ fn an_unlink_without_write_access_to_a_block_of_the_inode_fails() {
         assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
     }
 }
+
+#[test]
+fn an_inode_on_record_that_is_not_in_use_is_forgotten() {
+    let device = image(8 << 20, "^metadata_csum,^metadata_csum_seed,orphan_file");
+    let fs = mount(&device);
+    let node = file(&fs, "f");
+    allocate(&fs, &node, 0..3);
+    unlink(&fs, "f").expect("unlink");
+    let place = fs.table.inode_place(node.ino, false).expect("a place");
+    let offset = place.buffer.block() * 1024 + place.offset as u64;
+    let size = usize::from(fs.volume.params.inode_size);
+    let ino = node.ino;
+    fs.volume.journal().flush_log().expect("in place");
+    fs.crash();
+    drop((node, place, fs));
+    device.change(offset, size, |raw| raw.fill(0));
+    let on_record = |fs: &Ext4| fs.orphans.orphans_on_record().expect("a list");
+    let fs = mount_as(&device, |options| {
+        (options.read_only, options.noload) = (true, true);
+    });
+    assert!(on_record(&fs).contains(&ino), "never on record");
+    drop(fs);
+    mount(&device).unmount().expect("unmount");
+    let fs = mount_as(&device, |options| options.read_only = true);
+    assert!(on_record(&fs).is_empty());
+}

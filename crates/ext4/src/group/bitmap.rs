@@ -37,14 +37,8 @@ pub fn is_set(words: &[AtomicU64], index: u32) -> bool {
         .is_none_or(|word| word.load(Relaxed) & (1 << (index % 64)) != 0)
 }
 
-/// Sets the first bit that is clear at or after `from` and before `end`; gives it, and how often
+/// Sets the first bit that is clear and `may` be set at or after `from` and before `end`; gives it, and how often
 /// another thread was faster.
-#[inline]
-pub fn claim(words: &[AtomicU64], from: u32, end: u32, retries: &mut u64) -> Option<u32> {
-    claim_if(words, from, end, |_| true, retries)
-}
-
-/// As [`claim`], of the bits that `may` be set.
 #[inline]
 pub fn claim_if(
     words: &[AtomicU64],
