@@ -7,6 +7,9 @@
 //!
 //! Source: Linux documentation, filesystems/ext4, "Journal (jbd2)", "External Journal".
 
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests;
+
 use crate::options::MountOptions;
 use crate::prelude::*;
 use uext4_jbd2::LogRun;

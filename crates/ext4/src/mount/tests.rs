@@ -175,6 +175,18 @@ fn freed_blocks_are_discarded_while_the_option_is_set() {
 }
 
 #[test]
+fn runs_that_touch_are_discarded_at_once() {
+    let device = image(8 << 20, "");
+    let fs = mount(&device);
+    device.take_calls(BlockOp::Discard);
+    // Of blocks that nothing uses.
+    let freed = [(6110, 10), (6100, 10), (6130, 5)];
+    fs.blocks.discard_freed(&freed);
+    let wanted = [(6100 << 10, 6120 << 10), (6130 << 10, 6135 << 10)];
+    assert_eq!(device.take_calls(BlockOp::Discard), wanted);
+}
+
+#[test]
 fn old_timestamps_are_written_after_a_remount_with_lazytime() {
     let device = image(8 << 20, "");
     let fs = mount_as(&device, |options| {
