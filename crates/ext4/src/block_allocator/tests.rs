@@ -91,6 +91,20 @@ fn nothing_is_allocated_in_a_group_that_is_left_alone() {
     assert_ne!(no, GroupNo(1));
 }
 
+#[test]
+fn a_group_that_cannot_be_read_is_why_there_is_no_space() {
+    let (fs, device) = small_fs();
+    device.fail_reads_of(&fs, group_of(&fs, 0).block_bitmap());
+    let failed = fs.blocks.reserve_blocks(Pblk(5000), 1, true);
+    let why = failed.map(|run| run.len).expect_err("no bitmap");
+    assert!(matches!(why, Ext4Error::Device(_)), "{why}");
+    group_of(&fs, 0).free_blocks.store(0, Relaxed);
+    let failed = fs.blocks.reserve_blocks(Pblk(5000), 1, true);
+    let why = failed.map(|run| run.len).expect_err("nothing is free");
+    assert!(matches!(why, Ext4Error::NoSpace), "{why}");
+    fs.crash();
+}
+
 /// Marks a used block free in the bitmap of the first group, and a free one used, so that there are as many.
 fn damage_bitmap(device: &Arc<TestDevice>, used: impl FnOnce(&Ext4, &Group) -> Pblk) {
     let fs = mount(device);
@@ -120,6 +134,9 @@ fn a_bitmap_with_free_metadata_is_damaged() {
         let why = fs.blocks.block_bits(group_of(&fs, 0)).map(drop);
         assert!(matches!(why, Err(Ext4Error::Corrupt(_))), "{why:?}");
         assert!(fs.blocks.reserve_blocks(Pblk(5000), 1, true).is_err());
+        drop(fs.unmount());
+        let sb = crate::superblock::read_superblock(&*device).expect("a superblock");
+        assert_ne!(sb.raw.error_count.get(), 0, "not recorded");
     }
 }
 

@@ -431,8 +431,49 @@ fn the_first_revision_becomes_the_second_with_its_first_feature() {
         raw.first_ino = 15.into();
     });
     add();
-    raw(&|raw| assert_eq!(raw.first_ino.get(), 15, "its own value stays"));
+    raw(&|raw| {
+        assert_eq!(raw.first_ino.get(), 15, "its own value stays");
+        assert!(raw.compat().contains(Compat::HAS_JOURNAL));
+        assert!(raw.ro_compat().contains(RoCompat::METADATA_CSUM));
+    });
     fs.crash();
+}
+
+#[test]
+fn a_mount_for_reading_has_nothing_to_sync_and_becomes_none() {
+    let device = image(8 << 20, "");
+    let fs = mount_as(&device, |options| options.read_only = true);
+    device.fail(BlockOp::Flush, 0..u64::MAX, Errno::EIO);
+    fs.sync().expect("nothing is flushed");
+    device.work();
+    drop(fs);
+    let fs = mount(&device);
+    let remounted = |read_only| {
+        let wanted = MountOptions {
+            read_only,
+            ..fs.volume.options.clone()
+        };
+        fs.remount(&wanted)
+    };
+    remounted(true).expect("for reading");
+    device.fail(BlockOp::Flush, 0..u64::MAX, Errno::EIO);
+    fs.sync().expect("nothing is flushed");
+    device.work();
+    remounted(false).expect("for writing");
+    file(&fs, "f");
+    fs.unmount().expect("unmount");
+}
+
+#[test]
+fn a_mount_for_reading_records_no_damage() {
+    let device = image(8 << 20, "");
+    let fs = mount_as(&device, |options| options.read_only = true);
+    let before = superblock(&device).raw.error_count.get();
+    let damage = Ext4Error::from(Corrupt::new(CorruptKind::BlockRange));
+    let reported = fs.volume.report::<()>(Err(damage));
+    assert_eq!(reported.expect_err("damage").errno(), Errno::EUCLEAN);
+    drop(fs);
+    assert_eq!(superblock(&device).raw.error_count.get(), before);
 }
 
 #[test]
