@@ -4,6 +4,10 @@ use crate::options::OptionError;
 use crate::sandbox::SandboxError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::io::ErrorKind;
+
+/// What helps where memory is short.
+pub const MORE_MEMORY: &str = "give the server more with -o memory=SIZE";
 
 /// Why nothing is mounted, or why a mount did not end as it should; goes from process to process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +58,26 @@ impl From<SandboxError> for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(e: std::io::Error) -> Failure {
-        Failure::new(e)
+        match e.kind() {
+            // No room for a thread's stack is reported as this.
+            ErrorKind::WouldBlock | ErrorKind::OutOfMemory => {
+                Failure::new(format_args!("no room for a thread: {e}; {MORE_MEMORY}"))
+            }
+            _ => Failure::new(e),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_without_room_names_the_option() {
+        let said = |errno| Failure::from(std::io::Error::from_raw_os_error(errno)).message;
+        for errno in [libc::EAGAIN, libc::ENOMEM] {
+            assert!(said(errno).ends_with("-o memory=SIZE"), "{}", said(errno));
+        }
+        assert!(!said(libc::EIO).contains("memory"));
     }
 }

@@ -3,6 +3,7 @@
 //! # Invariants
 //! The text that is passed on is one line and bounded: an attacker that controls the server may have written it.
 
+use crate::failure::MORE_MEMORY;
 use rustix::io::Errno;
 use std::fmt::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -70,7 +71,8 @@ impl ServerStderr {
             }
         }
         if words.contains(NO_MEMORY) {
-            words.push_str("; give it more with -o memory=SIZE");
+            words.push_str("; ");
+            words.push_str(MORE_MEMORY);
         }
         words
     }
@@ -95,7 +97,7 @@ mod tests {
         let said = passed_on(b"\x1b]0;x\x07\xc2\x9b31m\xff");
         assert_eq!(said, ": \\u{1b}]0;x\\u{7}\\u{9b}31m\u{fffd}");
         let said = passed_on(b"memory allocation of 7 bytes failed\n");
-        assert!(said.ends_with("failed; give it more with -o memory=SIZE"));
+        assert!(said.ends_with("failed; give the server more with -o memory=SIZE"));
     }
 
     #[test]
