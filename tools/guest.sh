@@ -3,9 +3,9 @@
 # the kernel in ~/.cache/uext4-guest. Prints what the commands print, and exits with their status. A boot takes about six seconds.
 # usage: guest.sh [-d IMAGE]... [-f FILE]... [-k MODULES] [-m MiB] COMMANDS
 #        guest.sh -r [-d IMAGE]... [-f FILE]... [-k MODULES] [-m MiB] COMMANDS LATER
-#   COMMANDS run in BusyBox as root. The images are /dev/vda, /dev/vdb, ...; each FILE is in /; MODULES, and those that they need, are loaded before.
-#   -r: /dev/vda is the root file system. COMMANDS are the first process in it, and each FILE is in /run. After them /sbin/init, which is systemd,
-#   boots the system, runs LATER, and powers off.
+#   COMMANDS run in BusyBox's `sh -e` as root. The images are /dev/vda, /dev/vdb, ...; each FILE is in /; MODULES, and those that they need, are loaded before.
+#   -r: /dev/vda is the root file system. Its `sh -e` runs COMMANDS as the first process; each FILE is in /run. Then its /sbin/init,
+#   which is systemd, boots the system, runs LATER in the same way, and powers off.
 #   GUEST_TIMEOUT: seconds until the guest is killed, 900 by default
 set -euo pipefail
 mem=512; boot=; disks=(); files=(); modules="virtio_pci virtio_blk"
@@ -22,11 +22,8 @@ done
 shift $((OPTIND - 1))
 commands=${1:?commands}; later=${2-}
 
-if ! command -v qemu-system-x86_64 >/dev/null || ! command -v cpio >/dev/null || ! command -v modinfo >/dev/null; then
-  echo "guest.sh: installing qemu-system-x86, cpio, kmod" >&2
-  apt-get update -qq
-  apt-get install -y -qq --no-install-recommends qemu-system-x86 cpio kmod >/dev/null
-fi
+"$(dirname "$0")/setup.sh" guest >&2
+PATH=$PATH:/usr/sbin:/sbin
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/uext4-guest; mkdir -p "$cache"
 if [ ! -e "$cache/vmlinuz" ]; then
@@ -70,11 +67,11 @@ END
 cat >"$root/first" <<'END'
 mount -t proc proc /proc; mount -t sysfs sys /sys
 echo; echo GUEST-BEGIN
-( . /run/commands ) || . /run/end $?
+sh -e /run/commands || { set -- $?; . /run/end; }
 exec /sbin/init </dev/console
 END
 cat >"$root/booted" <<'END'
-( . /run/later ) >/dev/console 2>&1; echo "GUEST-END $?" >/dev/console
+sh -e /run/later >/dev/console 2>&1; echo "GUEST-END $?" >/dev/console
 END
 {
   echo '#!/bin/sh'
@@ -88,7 +85,7 @@ END
     echo 'mount -t ext4 /dev/vda /mnt && mount -t tmpfs -o mode=755 run /mnt/run && cp -a /files/. /first /end /commands /later /booted /mnt/run &&'
     echo '  mount --move /dev /mnt/dev && exec switch_root -c /dev/console /mnt /bin/sh /run/first'
   else
-    echo 'echo; echo GUEST-BEGIN; ( . /commands ); set -- $?'
+    echo 'echo; echo GUEST-BEGIN; sh -e /commands; set -- $?'
   fi
   echo '. /end $1'
 } >"$root/init"
@@ -97,7 +94,7 @@ chmod +x "$root/init"
 
 drives=()
 for disk in "${disks[@]}"; do drives+=(-drive "file=$disk,format=raw,if=virtio,cache=writeback"); done
-after="systemd.run=\"/bin/sh /run/booted\" systemd.run_success_action=poweroff systemd.run_failure_action=poweroff"
+after="systemd.show_status=0 systemd.run=\"/bin/sh /run/booted\" systemd.run_success_action=poweroff systemd.run_failure_action=poweroff"
 out=$work/out
 timeout "${GUEST_TIMEOUT:-900}" qemu-system-x86_64 -accel tcg -smp 2 -m "$mem" -kernel "$cache/vmlinuz" -initrd "$work/initrd" \
   -append "console=ttyS0 quiet loglevel=3 panic=-1 ${boot:+$after}" "${drives[@]}" -nographic -no-reboot </dev/null 2>&1 | tr -d '\r' >"$out" || true
