@@ -3,7 +3,8 @@
 # the kernel in ~/.cache/uext4-guest. Prints what the commands print, and exits with their status. A boot takes about six seconds.
 # usage: guest.sh [-d IMAGE]... [-f FILE]... [-k MODULES] [-m MiB] COMMANDS
 #        guest.sh -r [-d IMAGE]... [-f FILE]... [-k MODULES] [-m MiB] COMMANDS LATER
-#   COMMANDS run in BusyBox's `sh -e` as root. The images are /dev/vda, /dev/vdb, ...; each FILE is in /; MODULES, and those that they need, are loaded before.
+#   COMMANDS run in BusyBox's `sh -e` as root. The images are /dev/vda, /dev/vdb, ...; each FILE is in /; MODULES, and those that they need,
+#   are loaded before.
 #   -r: /dev/vda is the root file system. Its `sh -e` runs COMMANDS as the first process; each FILE is in /run. Then its /sbin/init,
 #   which is systemd, boots the system, runs LATER in the same way, and powers off.
 #   GUEST_TIMEOUT: seconds until the guest is killed, 900 by default
@@ -71,7 +72,10 @@ sh -e /run/commands || { set -- $?; . /run/end; }
 exec /sbin/init </dev/console
 END
 cat >"$root/booted" <<'END'
-sh -e /run/later >/dev/console 2>&1; echo "GUEST-END $?" >/dev/console
+sh -e /run/later >/run/printed 2>&1
+echo "GUEST-END $?" >>/run/printed
+# systemd hangs up the console when it starts a login there, and a write at that moment fails.
+until cat /run/printed >/dev/console; do sleep 1; done
 END
 {
   echo '#!/bin/sh'

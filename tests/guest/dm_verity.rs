@@ -20,7 +20,9 @@ export DM_DISABLE_UDEV=1
 mkdir /run/whole /run/broken /run/direct
 open() { veritysetup open "$1" "$2" "$1" "$3" --hash-offset="$OFFSET"; }
 wrong=$(echo "$ROOT" | tr 0-9a-f 1-9a-f0)
-if open /dev/vdb wrong "$wrong"; then echo "opened with a wrong root hash"; exit 1; fi
+open /dev/vdb wrong "$wrong"
+if mount -o ro /dev/mapper/wrong /run/whole; then echo "mounted with a wrong root hash"; exit 1; fi
+veritysetup close wrong
 
 open /dev/vdb whole "$ROOT"
 mount -o ro /dev/mapper/whole /run/whole
@@ -48,11 +50,13 @@ find . -type f ! -path "./$PLAIN" -print0 | xargs -0 cat >/dev/null
 cd /
 umount /run/broken
 veritysetup close broken
-dmesg | grep -m 1 'verity: .* is corrupted'
+dmesg | grep -m 1 "verity: .*: data block $BLOCK is corrupted"
 
-# Without dm-verity the same file is read; one with fs-verity is not.
+# Without dm-verity the same file is read, and only its digest is another; a file with fs-verity is not read.
 mount -o ro /dev/vdc /run/direct
-cat "/run/direct/$PLAIN" >/dev/null
+if compare /run/direct >/run/differences; then echo "a changed bit was not found"; exit 1; fi
+[ "$(grep -c '^[<>]' /run/differences)" = 2 ]
+[ "$(grep -c "^[<>] [0-9a-f]*  ./$PLAIN$" /run/differences)" = 2 ]
 umount /run/direct
 mount -o ro /dev/vdd /run/direct
 fails "/run/direct/$PROTECTED"
@@ -78,8 +82,8 @@ fn protected(report: &serde_json::Value, source: &Source) -> Result<(String, Str
     Ok((names, digests))
 }
 
-/// Copies an image with one bit of the first block of a file changed.
-fn flip(image: &Path, copy: &Path, file: &str) -> Result<()> {
+/// Copies an image with one bit of the first block of a file changed. Returns the number of the block.
+fn flip(image: &Path, copy: &Path, file: &str) -> Result<u64> {
     fs::copy(image, copy)?;
     let mut debugfs = Command::new("debugfs");
     debugfs.args(["-R", &format!("bmap /{file} 0")]).arg(image);
@@ -88,7 +92,8 @@ fn flip(image: &Path, copy: &Path, file: &str) -> Result<()> {
     let copy = File::options().read(true).write(true).open(copy)?;
     let mut byte = [0];
     copy.read_exact_at(&mut byte, at)?;
-    Ok(copy.write_all_at(&[byte[0] ^ 0x10], at)?)
+    copy.write_all_at(&[byte[0] ^ 0x10], at)?;
+    Ok(block)
 }
 
 #[test]
@@ -104,7 +109,7 @@ fn a_changed_bit_is_an_error() -> Result<()> {
     let [root, whole, broken, direct, names_file, digests_file] = &paths;
     fs::write(names_file, &names)?;
     fs::write(digests_file, &digests)?;
-    flip(whole, broken, PLAIN)?;
+    let block = flip(whole, broken, PLAIN)?;
     flip(whole, direct, last)?;
     let hash = report["verity"]["root_hash"].as_str().context("a hash")?;
     let offset = &report["verity"]["hash_offset"];
@@ -126,7 +131,8 @@ fn a_changed_bit_is_an_error() -> Result<()> {
         ],
         modules: "dm-verity",
     };
-    let values = format!("ROOT={hash} OFFSET={offset} PLAIN={PLAIN} PROTECTED='{last}'");
+    let values =
+        format!("ROOT={hash} OFFSET={offset} PLAIN={PLAIN} BLOCK={block} PROTECTED='{last}'");
     guest.boot(&format!("{values}\n{COMPARE}{COMMANDS}"), "true")?;
     home.assert_clean("root")
 }

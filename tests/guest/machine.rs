@@ -25,10 +25,13 @@ impl Guest<'_> {
         for file in self.files {
             script.arg("-f").arg(file);
         }
-        let printed = uext4_testkit::program::run(script.args([commands, later]))?;
+        let output = script.args([commands, later]).output()?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (printed, errors) = (text(&output.stdout), text(&output.stderr));
+        eprint!("{printed}");
         eprintln!("guest: {:.0} s", started.elapsed().as_secs_f64());
-        eprint!("{}", printed.out);
-        Ok(printed.out.lines().map(str::to_owned).collect())
+        ensure!(output.status.success(), "the guest failed: {errors}");
+        Ok(printed.lines().map(str::to_owned).collect())
     }
 }
 

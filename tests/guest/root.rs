@@ -36,10 +36,10 @@ const WRITE: &str = r#"
 findmnt -no SOURCE,FSTYPE,OPTIONS / | grep '^/dev/vda *ext4 *rw'
 failed=$(systemctl --failed --plain --no-legend)
 [ -z "$failed" ] || { echo "$failed"; exit 1; }
-head -c 2000000 /dev/urandom >/root/new
+head -c 500000 /dev/urandom >/root/new
 mv /root/new /root/written
 mkdir /root/directory
-for n in $(seq 300); do echo $n >/root/directory/$n; done
+for n in $(seq 100); do echo $n >/root/directory/$n; done
 rm /root/directory/1*
 ln /root/written /root/directory/link
 echo "written: $(sha256sum </root/written)"
@@ -62,7 +62,7 @@ fn boots(source: &Source, first: &str) -> Result<()> {
         .map(|byte| format!("{byte:02x}"))
         .collect();
     ensure!(printed(&lines, "written")? == format!("{digest}  -"));
-    ensure!(fs.read_dir("/root/directory")?.count() == 300 - 111 + 1);
+    ensure!(fs.read_dir("/root/directory")?.count() == 100 - 12 + 1);
     Ok(())
 }
 
