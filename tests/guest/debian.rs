@@ -72,6 +72,19 @@ impl Debian {
             .arg(&bundle))?;
         source(format!("oci:{image}"), bundle.join("rootfs"))
     }
+
+    /// An archive of the tree of `source`.
+    pub fn packed(&self, source: &Source) -> Result<Source> {
+        let (archive, tree) = (self.path("packed.tar"), source.tree.clone());
+        let mut tar = Command::new("tar");
+        tar.args(["--format=posix", "--numeric-owner", "--xattrs", "-cf"]);
+        run(tar.arg(&archive).arg("-C").arg(&tree).arg("."))?;
+        Ok(Source {
+            from: archive.display().to_string(),
+            tree,
+            expected: source.expected.clone(),
+        })
+    }
 }
 
 fn source(from: String, tree: PathBuf) -> Result<Source> {

@@ -81,8 +81,10 @@ fn an_image_of_three_layers_boots() -> Result<()> {
 }
 
 #[test]
-fn an_image_of_fifty_thousand_files_boots() -> Result<()> {
+fn images_of_fifty_thousand_files_boot() -> Result<()> {
     require!(is_asked_for(), Ok(()));
     let debian = Debian::new()?;
-    boots(&debian.container(true)?, "")
+    let source = debian.container(true)?;
+    boots(&source, "")?;
+    boots(&debian.packed(&source)?, "")
 }
