@@ -33,7 +33,8 @@
 # make fuzz     each fuzz target on both cores for FUZZ_SECONDS, ten minutes; nightly and cargo-fuzz, which it installs
 # make mutants  changes the journal, allocators, orphans, recovery, extents, rename and errors in one way after the other, until a test fails;
 #               continues where the results end; MUTANTS_SECONDS, half an hour, and a quarter more with its build
-# make nightly  the tests at full length: the fault sweep, the whole matrix, make crash, soak, explore, simulate, fuzz and age, sanitizers;
+# make guest    images of a Debian system, of an archive, of layers and with dm-verity, boot in a QEMU guest, which it installs; about ten minutes
+# make nightly  the tests at full length: the fault sweep, the whole matrix, make guest, crash, soak, explore, simulate, fuzz and age, sanitizers;
 #               about six hours
 # make docs     regenerates docs/LOCKING.md, docs/HABITS.md and the evidence in docs/TESTING.md; about a minute
 # make install  the command, man pages, completions, libuext4_mq.so and its header below PREFIX, /usr/local by default;
@@ -51,7 +52,7 @@ PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny api install demo test page check crash explore nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs setup
+.PHONY: quick deny api install demo test page check crash explore guest nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs setup
 
 setup:
 	@tools/setup.sh
@@ -98,6 +99,10 @@ explore: setup
 	cargo run --release -p uext4-testkit --bin explore -- run --seconds $(EXPLORE_SECONDS)
 	$(MAKE) docs
 
+guest:
+	@tools/setup.sh guest
+	UEXT4_GUEST=1 cargo test --release -p uext4-testkit --test guest -- --nocapture --test-threads=1
+
 nightly: setup
 	rm -f crates/testkit/results/faults.jsonl
 	UEXT4_FAULT_SWEEP=1 UEXT4_RESULTS=$(CURDIR)/crates/testkit/results/faults.jsonl \
@@ -105,7 +110,7 @@ nightly: setup
 	UEXT4_MATRIX=1 cargo test --release -p uext4-testkit --test kernel matrix::
 	UEXT4_MOMENTS=20 cargo test --release -p uext4-testkit --test command interrupted::
 	ALWAYS=1 $(MAKE) deny api
-	$(MAKE) crash soak explore simulate fuzz age tsan asan miri
+	$(MAKE) guest crash soak explore simulate fuzz age tsan asan miri
 
 bench: setup
 	$(BUILD_BENCH)

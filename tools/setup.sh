@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests and the demo compare with, and prints which; nothing where they are there.
-# usage: setup.sh [page]   page: Chromium, which only `make page` uses
+# usage: setup.sh [page|guest]   page: Chromium, which only `make page` uses; guest: QEMU and mmdebstrap, for `make guest`
 set -euo pipefail
 missing=()
 command -v mke2fs >/dev/null && command -v e2fsck >/dev/null && command -v debugfs >/dev/null || missing+=(e2fsprogs)
@@ -24,6 +24,13 @@ command -v sgdisk >/dev/null || [ -x /usr/sbin/sgdisk ] || missing+=(gdisk)
 command -v unshare >/dev/null || missing+=(util-linux)
 if [ "${1-}" = page ]; then
   command -v chromium >/dev/null || missing+=(chromium)
+fi
+if [ "${1-}" = guest ]; then
+  command -v qemu-system-x86_64 >/dev/null || missing+=(qemu-system-x86)
+  command -v modinfo >/dev/null || [ -x /usr/sbin/modinfo ] || missing+=(kmod)
+  for program in cpio mmdebstrap; do
+    command -v "$program" >/dev/null || missing+=("$program")
+  done
 fi
 # What builds a module of Python from its source: the headers, pip, and what pip builds with.
 python3 -c 'import os, sysconfig, pip; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null ||
