@@ -64,6 +64,7 @@
 
 mod archive;
 mod check_options;
+mod digest;
 mod dir;
 mod edit;
 mod file;

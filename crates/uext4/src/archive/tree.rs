@@ -159,6 +159,19 @@ impl<'f> Tree<'f> {
         read().map_err(self.failed(&file.path))
     }
 
+    /// The project.
+    pub fn project(&self, file: &Visited) -> u32 {
+        self.fs.session.mount.files.project(&file.node)
+    }
+
+    /// The descriptor of fs-verity, if the file has it.
+    pub fn verity_descriptor(&self, file: &Visited) -> Result<Option<Vec<u8>>, ExportError> {
+        let mount = &self.fs.session.mount;
+        let read = mount.files.verity_descriptor(&file.node);
+        let read = mount.volume.report(read);
+        read.map_err(self.failed(&file.path))
+    }
+
     /// Reads data; the end of the file ends it early.
     pub fn read(&self, file: &Visited, at: u64, data: &mut [u8]) -> Result<usize, ExportError> {
         let mut done = 0;
