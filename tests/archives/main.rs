@@ -11,3 +11,4 @@ mod images;
 mod kept;
 mod layout;
 mod metadata;
+mod shared;
