@@ -128,6 +128,7 @@ fn a_failure_is_json_too() {
         assert!(said.starts_with(error), "{said}");
         assert!(String::from_utf8_lossy(&out.stderr).contains(said));
     }
+    fs::write(workdir.path("script"), "mkdir :/a\n").unwrap();
     let out = workdir.run(&["apply", "--json", "none.img", "script"]);
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(json["line"], serde_json::Value::Null);

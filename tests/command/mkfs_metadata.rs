@@ -154,7 +154,8 @@ fn a_report_has_the_digest_of_the_image() {
             "00000000-0000-4000-8000-000000000001",
         ];
         mkfs.extend(["--from=tree", image].iter().chain(more));
-        let mut run = workdir.command(&mkfs);
+        let mut run = Command::new(uext4());
+        run.args(mkfs).current_dir(workdir.dir());
         let out = run.env("SOURCE_DATE_EPOCH", "1700000000").output().unwrap();
         let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
         digests.push(json["digest"].as_str().unwrap().to_owned());
@@ -187,7 +188,7 @@ fn a_part_of_an_image_is_no_source() {
     let part = ["mkfs", "b.img", "--from=a.img:/etc"];
     workdir.refuses(1, &part, "`uext4 export 'a.img:/etc' -` writes an archive");
     // A directory with such a name is one.
-    std::fs::create_dir_all(workdir.path("a.img:/etc")).unwrap();
+    fs::create_dir_all(workdir.path("a.img:/etc")).unwrap();
     workdir.ok(&part);
 }
 

@@ -13,7 +13,6 @@ use uext4_ondisk::Incompat;
 use crate::error::{MkfsError, Result};
 use crate::features::FeatureSet;
 use crate::hash_tree::{BLOCK, Hash, HashTree, Hasher};
-use crate::tree::Tree;
 
 /// The tree begins at a multiple of this.
 const ALIGN: u64 = 64 << 10;
@@ -103,18 +102,6 @@ pub(crate) fn check(patterns: &[String], block_size: u32, features: &FeatureSet)
         return Err(MkfsError::option("fsverity", pattern, why));
     }
     Ok(())
-}
-
-/// Drops fs-verity that sources have and that the image can't have.
-pub(crate) fn drop_unfit(tree: &mut Tree, block_size: u32, features: &FeatureSet) {
-    let is_fit = block_size as usize == BLOCK && features.incompat.contains(Incompat::EXTENT);
-    let lost = tree.fsverity.len();
-    if !is_fit && lost > 0 {
-        tree.fsverity.clear();
-        let why = "it needs blocks of 4096 bytes and the feature extent";
-        let warning = format!("fs-verity of files is not kept, {lost} in number: {why}");
-        tree.warnings.push(warning);
-    }
 }
 
 /// The tree over a file of so many bytes.

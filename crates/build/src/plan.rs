@@ -1,9 +1,9 @@
 //! An image that is planned: every place is known, nothing is written.
 
-use uext4_ondisk::{GOOD_OLD_INODE_SIZE, GroupNo, Ino, RoCompat};
+use uext4_ondisk::{GOOD_OLD_INODE_SIZE, GroupNo, Incompat, Ino, RoCompat};
 
 use crate::error::{MkfsError, Result};
-use crate::fs_verity;
+use crate::hash_tree::BLOCK;
 use crate::layout::{Layout, Request, inodes_by_ratio};
 use crate::measure::{Format, Needs};
 use crate::options::{Identity, MkfsOptions, Spare};
@@ -85,7 +85,7 @@ impl Plan {
         let lost_and_found =
             lost_and_found.map_err(|other| tree.unfit(other, "must be a directory"))?;
         describe(&options, manifest.as_ref(), &mut tree)?;
-        fs_verity::drop_unfit(&mut tree, options.block_size, &options.features);
+        drop_fs_verity(&mut tree, &options);
         if has_projects(&mut tree, options.inode_size) {
             options.features.ro_compat.insert(RoCompat::PROJECT);
         }
@@ -195,6 +195,19 @@ impl Plan {
             }
             self.directories[g] += 1;
         }
+    }
+}
+
+/// Drops fs-verity that sources have and that the image can't have.
+fn drop_fs_verity(tree: &mut Tree, options: &MkfsOptions) {
+    let lost = tree.fsverity.len();
+    let is_possible = options.block_size as usize == BLOCK
+        && options.features.incompat.contains(Incompat::EXTENT);
+    if !is_possible && lost > 0 {
+        tree.fsverity.clear();
+        let why = "it needs blocks of 4096 bytes and the feature extent";
+        let warning = format!("fs-verity of files is not kept, {lost} in number: {why}");
+        tree.warnings.push(warning);
     }
 }
 

@@ -124,7 +124,7 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         for path in self.0.iter().rev() {
-            // What can't be removed is not what was made. Blobs are no part of any other image there.
+            // What can't be removed is not what was made. The blobs of a layout that was made belong to this image alone.
             let _ = match path.is_dir() {
                 true if path.ends_with("blobs/sha256") => fs::remove_dir_all(path),
                 true => fs::remove_dir(path),
