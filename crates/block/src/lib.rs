@@ -11,7 +11,7 @@
 //! | [`engine`], [`open`] | [`IoEngine`]; [`OpenOptions`]: how an image is opened |
 //! | `linux` | [`FileDevice`]: an image file or a block device, with direct I/O and io_uring |
 //! | [`portable`] | the [`FileDevice`] of other hosts |
-//! | [`origin`] | [`Origin`]: where on the host bytes of a device are kept |
+//! | `origin` | [`Origin`]: where on the host bytes of a device are kept |
 //! | [`memory`] | [`MemoryDevice`]: sparse, in memory, cheap to clone |
 //! | [`overlay`] | [`OverlayDevice`]: keeps changes in memory, over a device that it only reads |
 //! | [`range`] | [`RangeDevice`]: a part of a device, such as a partition |
