@@ -3,6 +3,8 @@ use uext4_testkit::prelude::*;
 
 use crate::generator::Generator;
 use crate::layout::{Pack, layout};
+use sha2::{Digest, Sha256};
+use uext4::ImageFormat;
 use uext4_build::{Input, MkfsError, MkfsReport, NoProgress, mkfs};
 
 /// Later than all times of the layers: those of directories that umoci makes are cut to it.
@@ -267,11 +269,58 @@ fn threads_change_nothing() {
     let mut generator = Generator::new(4);
     let layers: Vec<_> = (0..6).map(|i| (generator.layer(), packs[i % 3])).collect();
     layout(dir.path(), &layers);
-    let image = |threads| {
-        let mut options = options(vec![oci(dir.path())]);
-        options.threads = threads;
-        made(&options).unwrap().0
+    let options = |threads| MkfsOptions {
+        threads,
+        ..options(vec![oci(dir.path())])
     };
+    let image = |threads| made(&options(threads)).unwrap().0;
     let one = image(1);
     assert!(image(2) == one && image(8) == one);
+    let want: [u8; 32] = Sha256::digest(&one).into();
+    let digest = |threads, format| {
+        let options: uext4::MkfsOptions = options(threads).into();
+        let path = dir.path().join("image");
+        let report = uext4::mkfs(&path, &options.digest().format(format), &NoProgress).unwrap();
+        std::fs::remove_file(path).unwrap();
+        report.digest.unwrap()
+    };
+    for threads in [1, 8] {
+        assert_eq!(digest(threads, ImageFormat::Raw), want);
+        assert_eq!(digest(threads, ImageFormat::Qcow2), want);
+    }
+}
+
+/// The digest is of all that the file has: of a hash tree and a partition table, too.
+#[test]
+fn the_digest_is_that_of_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let options = |disk| {
+        let options = uext4::MkfsOptions::new().size(16 << 20).verity(None);
+        if disk {
+            options.partition("root")
+        } else {
+            options
+        }
+    };
+    for disk in [false, true] {
+        let made = |options| uext4::mkfs(&path, &options, &NoProgress).unwrap().digest;
+        assert_eq!(made(options(disk)), None);
+        let digest = made(options(disk).digest()).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(digest, <[u8; 32]>::from(Sha256::digest(bytes)));
+    }
+    let device = MemoryDevice::new(32 << 20);
+    let options = uext4::MkfsOptions::new()
+        .size(16 << 20)
+        .verity(None)
+        .digest();
+    let report = uext4::mkfs_on(&device, &options, &NoProgress).unwrap();
+    let verity = report.verity.unwrap();
+    let mut bytes = vec![0; (verity.hash_offset + verity.bytes) as usize];
+    device.read_at(0, &mut bytes).unwrap();
+    assert_eq!(
+        report.digest.unwrap(),
+        <[u8; 32]>::from(Sha256::digest(bytes))
+    );
 }

@@ -11,7 +11,7 @@ use uext4::{Filesystem, ImageOptions, MkfsError, NoProgress, SourceFile, SourceK
 use uext4_build::{Input, InputKind, NamedTree};
 
 /// A tree as a source.
-fn tree(below: &str, tree: impl TreeSource + 'static) -> Input {
+pub fn tree(below: &str, tree: impl TreeSource + 'static) -> Input {
     let named = NamedTree::new("source", Arc::new(tree));
     Input::at(below.as_bytes(), InputKind::Tree(named))
 }
@@ -233,7 +233,7 @@ fn an_image_as_source_can_be_cancelled_in_each_phase() {
 }
 
 /// Files that say of themselves what they are.
-struct Files(Vec<SourceFile>);
+pub struct Files(pub Vec<SourceFile>);
 
 impl TreeSource for Files {
     fn files(&self) -> Box<dyn Iterator<Item = io::Result<SourceFile>> + '_> {
@@ -251,7 +251,7 @@ impl TreeSource for Files {
     }
 }
 
-fn regular(segments: Option<Vec<std::ops::Range<u64>>>) -> SourceKind {
+pub fn regular(segments: Option<Vec<std::ops::Range<u64>>>) -> SourceKind {
     SourceKind::Regular { len: 10, segments }
 }
 

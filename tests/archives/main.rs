@@ -8,5 +8,7 @@ mod formats;
 mod generator;
 mod hostile;
 mod images;
+mod kept;
 mod layout;
 mod metadata;
+mod shared;

@@ -94,6 +94,47 @@ fn a_failure_leaves_the_image_as_it_was() {
 }
 
 #[test]
+fn a_failure_is_json_too() {
+    let workdir = with_image();
+    for (script, code, commands, line, error) in [
+        (
+            "mkdir :/a\nrm :/none\n",
+            1,
+            2,
+            Some(2),
+            "script:2: nothing was changed: a.img:/none: ",
+        ),
+        (
+            "mkdir :/a\n\nls :/\n",
+            2,
+            0,
+            Some(3),
+            "script:3: ls is not a command",
+        ),
+    ] {
+        fs::write(workdir.path("script"), script).unwrap();
+        let out = workdir.run(&["apply", "--json", "a.img", "script"]);
+        assert_eq!(out.status.code(), Some(code));
+        let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        assert_eq!(
+            (&json["commands"], &json["changed_bytes"]),
+            (&commands.into(), &0.into())
+        );
+        assert_eq!(
+            (&json["written"], &json["line"]),
+            (&false.into(), &line.into())
+        );
+        let said = json["error"].as_str().unwrap();
+        assert!(said.starts_with(error), "{said}");
+        assert!(String::from_utf8_lossy(&out.stderr).contains(said));
+    }
+    fs::write(workdir.path("script"), "mkdir :/a\n").unwrap();
+    let out = workdir.run(&["apply", "--json", "none.img", "script"]);
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(json["line"], serde_json::Value::Null);
+}
+
+#[test]
 fn a_script_is_tried() {
     let workdir = with_image();
     let before = bytes(&workdir);

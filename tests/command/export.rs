@@ -11,6 +11,17 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
+/// Damages a directory, so that an export fails on the way.
+fn damage(workdir: &Workdir, image: &str, dir: &str) {
+    let ino = workdir.ok(&["stat", "--json", &format!("{image}:{dir}")]);
+    let ino: serde_json::Value = serde_json::from_str(&ino).unwrap();
+    let ino = ino["ino"].as_u64().unwrap();
+    let args = ["-w", "-R", &format!("sif <{ino}> size 1"), image];
+    let mut run = Command::new("debugfs");
+    let run = run.args(args).current_dir(workdir.dir()).output();
+    assert!(run.unwrap().status.success());
+}
+
 fn with_image() -> Workdir {
     let workdir = Workdir::new();
     workdir.tree();
@@ -82,22 +93,50 @@ fn a_layout_is_made_and_read() {
     workdir.refuses(1, &plain, "container images");
     workdir.refuses(1, &["export", "a.img", "oci:tree"], "not an OCI layout");
     assert_eq!(names(&workdir.path("layout/blobs/sha256")).len(), 3);
+    fs::create_dir(workdir.path("a:b")).unwrap();
+    workdir.ok(&["export", "a.img", "oci:a:b/layout"]);
+    assert!(workdir.path("a:b/layout/index.json").exists());
+}
+
+#[test]
+fn what_is_not_a_tag_is_refused() {
+    let workdir = with_image();
+    let before = names(workdir.dir());
+    for to in [
+        "oci:lay:bad tag",
+        "oci:lay:bad tag/../x",
+        "oci:lay:.a",
+        "oci:lay:a/b",
+        "oci:lay:",
+    ] {
+        workdir.refuses(1, &["export", "a.img", to], "is not a tag");
+        assert_eq!(names(workdir.dir()), before, "{to}");
+    }
+}
+
+#[test]
+fn a_layout_that_fails_is_not_left() {
+    let workdir = with_image();
+    damage(&workdir, "a.img", "/etc");
+    let before = names(workdir.dir());
+    workdir.refuses(1, &["export", "a.img", "oci:lay"], "a.img:/etc");
+    workdir.refuses(1, &["export", "a.img", "oci:new/above/lay"], "a.img:/etc");
+    assert_eq!(names(workdir.dir()), before);
+    fs::create_dir(workdir.path("empty")).unwrap();
+    workdir.refuses(1, &["export", "a.img", "oci:empty"], "a.img:/etc");
+    assert_eq!(names(&workdir.path("empty")), [""; 0]);
+    workdir.ok(&["mkfs", "b.img", "4M"]);
+    workdir.ok(&["export", "b.img", "oci:lay"]);
+    let kept = names(&workdir.path("lay/blobs/sha256"));
+    workdir.refuses(1, &["export", "a.img", "oci:lay:other"], "a.img:/etc");
+    assert_eq!(names(&workdir.path("lay/blobs/sha256")), kept);
 }
 
 #[test]
 fn an_archive_that_fails_leaves_what_was_there() {
     let workdir = with_image();
     fs::write(workdir.path("old.tar"), "kept").unwrap();
-    // Damages the directory /etc, so that the export fails on the way.
-    let ino = workdir.ok(&["stat", "--json", "a.img:/etc"]);
-    let ino: serde_json::Value = serde_json::from_str(&ino).unwrap();
-    let ino = ino["ino"].as_u64().unwrap();
-    let args = ["-w", "-R", &format!("sif <{ino}> size 1"), "a.img"];
-    let run = Command::new("debugfs")
-        .args(args)
-        .current_dir(workdir.dir())
-        .output();
-    assert!(run.unwrap().status.success());
+    damage(&workdir, "a.img", "/etc");
     let before = names(workdir.dir());
     for name in ["old.tar", "new.tar.zst"] {
         workdir.refuses(1, &["export", "a.img", name], "a.img:/etc");

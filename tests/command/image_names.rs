@@ -82,7 +82,10 @@ fn backing_files_elsewhere_are_refused() {
         ("../base.raw", outside),
         ("x/../../base.raw", outside),
         ("link", outside),
-        ("json:{}", "no such"),
+        (
+            "json:{}",
+            "sub/a.qcow2: needs its backing file sub/json:{}, which is not there; copy it there",
+        ),
         ("a.qcow2", "twice"),
     ] {
         let make = format!("qemu-img create -q -u -f qcow2 -F qcow2 -b '{name}' sub/a.qcow2 8M");

@@ -130,6 +130,68 @@ fn what_options_can_not_say_is_refused() {
     assert_eq!(out.status.code(), Some(2));
 }
 
+/// What sha256sum prints of a file.
+fn sha256sum(workdir: &Workdir, file: &str) -> String {
+    let out = Command::new("sha256sum").arg(workdir.path(file)).output();
+    let out = String::from_utf8(out.unwrap().stdout).unwrap();
+    out.split(' ').next().unwrap().to_owned()
+}
+
+#[test]
+fn a_report_has_the_digest_of_the_image() {
+    let workdir = Workdir::new();
+    workdir.tree();
+    let mut digests = Vec::new();
+    for (image, more) in [
+        ("a.img", &["--threads=1"][..]),
+        ("b.img", &["--threads=8"]),
+        ("c.qcow2", &["--format=qcow2"]),
+    ] {
+        let mut mkfs = vec![
+            "mkfs",
+            "--json",
+            "-U",
+            "00000000-0000-4000-8000-000000000001",
+        ];
+        mkfs.extend(["--from=tree", image].iter().chain(more));
+        let mut run = Command::new(uext4());
+        run.args(mkfs).current_dir(workdir.dir());
+        let out = run.env("SOURCE_DATE_EPOCH", "1700000000").output().unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        digests.push(json["digest"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(
+        digests[0],
+        format!("sha256:{}", sha256sum(&workdir, "a.img"))
+    );
+    assert!(
+        digests.iter().all(|digest| *digest == digests[0]),
+        "{digests:?}"
+    );
+}
+
+#[test]
+fn a_quiet_mkfs_prints_the_root_hash() {
+    let workdir = Workdir::new();
+    let said = workdir.ok(&["mkfs", "-q", "--verity", "a.img", "8M"]);
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].starts_with("root hash: ") && lines[0].len() == 11 + 64);
+    assert_eq!(lines[1..], ["hash offset: 8388608"]);
+    assert_eq!(workdir.ok(&["mkfs", "-q", "b.img", "8M"]), "");
+}
+
+#[test]
+fn a_part_of_an_image_is_no_source() {
+    let workdir = Workdir::new();
+    workdir.tree();
+    workdir.ok(&["mkfs", "a.img", "--from=tree"]);
+    let part = ["mkfs", "b.img", "--from=a.img:/etc"];
+    workdir.refuses(1, &part, "`uext4 export 'a.img:/etc' -` writes an archive");
+    // A directory with such a name is one.
+    fs::create_dir_all(workdir.path("a.img:/etc")).unwrap();
+    workdir.ok(&part);
+}
+
 #[test]
 fn digests_of_files_with_fsverity_are_listed() {
     let workdir = Workdir::new();

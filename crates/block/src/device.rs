@@ -3,6 +3,7 @@
 use crate::batch::first_run;
 use crate::device_id::DeviceId;
 use crate::error::Result;
+use crate::origin::Origin;
 use std::fmt::Debug;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -154,6 +155,13 @@ pub trait BlockDevice: Send + Sync + Debug {
 
     /// The identity of this image; `None` if no other process can open it.
     fn identity(&self) -> Option<DeviceId>;
+
+    /// Where on the host the bytes from `offset` on are kept: of `len` bytes, of one at least and of as many as follow each other there. Two
+    /// devices read the same where their origins are the same ([`Origin::is_same_as`]), until one of them is written. Reads no data.
+    fn origin(&self, offset: u64, len: u64) -> Origin {
+        let _ = offset;
+        Origin::unknown(len)
+    }
 }
 
 /// Implements methods of [`BlockDevice`] by those of a device inside: `forward_device!(self => self.inner; len, flush)`.
@@ -176,6 +184,11 @@ macro_rules! forward_device {
         }
     };
     (@identity $s:ident $d:expr) => { fn identity(&$s) -> Option<$crate::DeviceId> { $d.identity() } };
+    (@origin $s:ident $d:expr) => {
+        fn origin(&$s, offset: u64, len: u64) -> $crate::Origin {
+            $d.origin(offset, len)
+        }
+    };
     (@read_at $s:ident $d:expr) => {
         fn read_at(&$s, offset: u64, buf: &mut [u8]) -> $crate::Result<()> {
             $d.read_at(offset, buf)
@@ -233,7 +246,7 @@ macro_rules! forward_device {
 impl<T: BlockDevice + ?Sized> BlockDevice for Arc<T> {
     forward_device!(self => **self; len, is_read_only, logical_block_size, read_at, read_vectored_at, read_batch);
     forward_device!(self => **self; write_at, write_vectored_at, write_batch, write_fua, flush);
-    forward_device!(self => **self; discard, zero, allocate, set_len, identity);
+    forward_device!(self => **self; discard, zero, allocate, set_len, identity, origin);
 }
 
 /// The bytes of a vectored call together.

@@ -129,7 +129,14 @@ impl ImageFiles {
                     "has a chain of more than {FILES_MAX} backing files"
                 )));
             }
-            let file = FileDevice::open(&path, &options.for_backing())?;
+            let file = FileDevice::open(&path, &options.for_backing());
+            let file = file.map_err(|e| match path.exists() {
+                true => e,
+                false => name.error(format!(
+                    "needs its backing file {}, which is not there; copy it there, or `qemu-img rebase -u -b FILE` names another",
+                    path.display()
+                )),
+            })?;
             if files
                 .iter()
                 .any(|other| other.identity() == file.identity())

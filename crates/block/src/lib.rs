@@ -11,6 +11,7 @@
 //! | [`engine`], [`open`] | [`IoEngine`]; [`OpenOptions`]: how an image is opened |
 //! | `linux` | [`FileDevice`]: an image file or a block device, with direct I/O and io_uring |
 //! | [`portable`] | the [`FileDevice`] of other hosts |
+//! | `origin` | [`Origin`]: where on the host bytes of a device are kept |
 //! | [`memory`] | [`MemoryDevice`]: sparse, in memory, cheap to clone |
 //! | [`overlay`] | [`OverlayDevice`]: keeps changes in memory, over a device that it only reads |
 //! | [`range`] | [`RangeDevice`]: a part of a device, such as a partition |
@@ -37,6 +38,7 @@ pub mod latency;
 mod linux;
 pub mod memory;
 pub mod open;
+mod origin;
 pub mod overlay;
 pub mod partitions;
 pub mod portable;
@@ -60,6 +62,7 @@ pub use latency::{LatencyDevice, LatencyReport};
 pub use linux::FileDevice;
 pub use memory::MemoryDevice;
 pub use open::OpenOptions;
+pub use origin::Origin;
 pub use overlay::OverlayDevice;
 #[cfg(not(target_os = "linux"))]
 pub use portable::PortableFile as FileDevice;

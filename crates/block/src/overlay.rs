@@ -7,6 +7,7 @@
 use crate::device::BlockDevice;
 use crate::error::{BlockError, BlockOp, EINVAL, Result, check_range};
 use crate::forward_device;
+use crate::origin::Origin;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -122,6 +123,22 @@ impl BlockDevice for OverlayDevice {
         Ok(())
     }
 
+    fn origin(&self, offset: u64, len: u64) -> Origin {
+        let page_bytes = PAGE_BYTES as u64;
+        let pages = self.pages.read();
+        let first = offset / page_bytes;
+        let end = (offset + len).div_ceil(page_bytes);
+        let changed = pages.range(first..end).next().map(|(page, _)| *page);
+        drop(pages);
+        match changed {
+            Some(page) if page == first => {
+                Origin::unknown(len.min((first + 1) * page_bytes - offset))
+            }
+            Some(page) => self.below.origin(offset, page * page_bytes - offset),
+            None => self.below.origin(offset, len),
+        }
+    }
+
     fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
         self.below.read_batch(reads)?;
         for (offset, buf) in reads {
@@ -182,7 +199,7 @@ impl BlockDevice for OverlayDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MemoryDevice;
+    use crate::{FileDevice, MemoryDevice, OpenOptions};
 
     #[test]
     fn writes_stay_above_and_reads_see_both() {
@@ -210,5 +227,23 @@ mod tests {
         );
         over.write_at(9_999, &[1; 2]).unwrap_err();
         over.set_len(5).unwrap_err();
+    }
+
+    #[test]
+    fn what_changed_has_no_origin() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), [7; 20_000]).unwrap();
+        let open = || Arc::new(FileDevice::open(file.path(), &OpenOptions::read_only()).unwrap());
+        let (below, over) = (open(), OverlayDevice::new(open()));
+        let is_shared = |at, len| {
+            let (a, b) = (below.origin(at, len), over.origin(at, len));
+            (a.is_same_as(&b), b.bytes())
+        };
+        assert_eq!(is_shared(5, 19_000), (true, 19_000));
+        over.write_at(9000, &[1]).unwrap();
+        assert_eq!(is_shared(5, 19_000), (true, 8187));
+        assert_eq!(is_shared(8192, 10_000), (false, 4096));
+        assert_eq!(is_shared(12_000, 5), (false, 5));
+        assert_eq!(is_shared(12_288, 5), (true, 5));
     }
 }

@@ -10,6 +10,7 @@ use crate::device_id::DeviceId;
 use crate::engine::IoEngine;
 use crate::error::{BlockError, BlockOp, Failure, Result, check_range};
 use crate::open::OpenOptions;
+use crate::origin::Origin;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -212,6 +213,10 @@ impl BlockDevice for PortableFile {
 
     fn identity(&self) -> Option<DeviceId> {
         Some(self.id)
+    }
+
+    fn origin(&self, offset: u64, len: u64) -> Origin {
+        Origin::of_file(self.identity(), offset, len)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::device::BlockDevice;
 use crate::device_id::DeviceId;
 use crate::error::{BlockError, BlockOp, EINVAL, Result, check_range};
 use crate::forward_device;
+use crate::origin::Origin;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
 
@@ -45,6 +46,13 @@ impl BlockDevice for RangeDevice {
 
     fn identity(&self) -> Option<DeviceId> {
         self.device.identity()
+    }
+
+    fn origin(&self, offset: u64, len: u64) -> Origin {
+        match self.at(BlockOp::Read, offset, len) {
+            Ok(at) => self.device.origin(at, len),
+            Err(_) => Origin::unknown(len),
+        }
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {

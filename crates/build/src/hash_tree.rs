@@ -60,17 +60,18 @@ impl HashTree {
     }
 
     /// Hashes a part: `read` fills blocks of data from the one with that number on, `write` is given a block of the lowest level and its
-    /// number in the tree. Returns the bytes of data and the hash for [`HashTree::finish`].
+    /// number in the tree. The buffer holds the data
+    /// and can be used again. Returns the bytes of data and the hash for [`HashTree::finish`].
     pub fn part(
         &self,
         i: usize,
-        hasher: &mut Hasher,
+        (hasher, buffer): (&Hasher, &mut Vec<u8>),
         read: impl FnOnce(u64, &mut [u8]) -> Result<()>,
         write: impl FnOnce(u64, &[u8]) -> Result<()>,
     ) -> Result<(u64, Hash)> {
         let first = (i * HASHES) as u64;
         let count = (self.data - first).min(HASHES as u64) as usize;
-        let mut buffer = std::mem::take(&mut hasher.buffer);
+        buffer.resize(HASHES * BLOCK, 0);
         let data = &mut buffer[..count * BLOCK];
         read(first, data)?;
         let hash = match self.levels.first() {
@@ -82,7 +83,6 @@ impl HashTree {
                 hasher.hash(&block)
             }
         };
-        hasher.buffer = buffer;
         Ok((count as u64 * BLOCK as u64, hash))
     }
 
@@ -114,12 +114,9 @@ fn block_of(hashes: impl Iterator<Item = Hash>) -> Vec<u8> {
 }
 
 /// Hashes blocks that a salt precedes.
-#[derive(Clone)]
 pub(crate) struct Hasher {
     salted: Sha256,
     of_zeros: Hash,
-    /// For the data of a part.
-    buffer: Vec<u8>,
 }
 
 impl Hasher {
@@ -127,11 +124,7 @@ impl Hasher {
     pub fn new(salt: &[u8]) -> Hasher {
         let salted = Sha256::new_with_prefix(salt);
         let of_zeros = salted.clone().chain_update([0; BLOCK]).finalize().into();
-        Hasher {
-            salted,
-            of_zeros,
-            buffer: vec![0; HASHES * BLOCK],
-        }
+        Hasher { salted, of_zeros }
     }
 
     fn hash(&self, block: &[u8]) -> Hash {

@@ -67,6 +67,8 @@ impl<'a> InodeEncoder<'a> {
             generation: generation(&self.layout().sb.raw.uuid, ino),
             file_acl: place.xattr_block,
             extra_isize: self.layout().geo().want_extra_isize,
+            flags: a.flags,
+            projid: a.project,
             ..Inode::default()
         };
         match &node.kind {
@@ -82,7 +84,7 @@ impl<'a> InodeEncoder<'a> {
             }
             Kind::Regular(_) => {
                 self.map(&mut inode, id);
-                if plan.tree.fsverity.contains(&id) {
+                if plan.tree.fsverity.contains_key(&id) {
                     inode.flags |= InodeFlags::VERITY;
                 }
             }

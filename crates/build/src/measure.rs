@@ -100,8 +100,9 @@ pub(crate) fn pieces(tree: &Tree, id: NodeId, block_size: u32) -> impl Iterator<
 
 /// The piece of the hash tree of a regular file with fs-verity.
 pub(crate) fn verity_piece(tree: &Tree, id: NodeId) -> Option<Piece> {
-    let (lblk, len) = fs_verity::blocks_of(tree.node(id).attributes.size);
-    tree.fsverity.contains(&id).then_some(Piece { lblk, len })
+    let verity = tree.fsverity.get(&id)?;
+    let (lblk, len) = fs_verity::blocks_of(tree.node(id).attributes.size, verity);
+    Some(Piece { lblk, len })
 }
 
 /// True if the target of a symbolic link is kept in the inode.

@@ -1,8 +1,9 @@
 //! An image that is planned: every place is known, nothing is written.
 
-use uext4_ondisk::{GroupNo, Ino, RoCompat};
+use uext4_ondisk::{GOOD_OLD_INODE_SIZE, GroupNo, Incompat, Ino, RoCompat};
 
 use crate::error::{MkfsError, Result};
+use crate::hash_tree::BLOCK;
 use crate::layout::{Layout, Request, inodes_by_ratio};
 use crate::measure::{Format, Needs};
 use crate::options::{Identity, MkfsOptions, Spare};
@@ -10,7 +11,7 @@ use crate::place::{Placer, Places};
 use crate::source::{Data, Scan, describe};
 use crate::space::Space;
 use crate::system::System;
-use crate::tree::{NodeId, Tree};
+use crate::tree::{Node, NodeId, Tree};
 use crate::verity::{self, VerityOptions};
 
 /// Blocks that an image grows by when its last group was too short to be of use.
@@ -84,6 +85,10 @@ impl Plan {
         let lost_and_found =
             lost_and_found.map_err(|other| tree.unfit(other, "must be a directory"))?;
         describe(&options, manifest.as_ref(), &mut tree)?;
+        drop_fs_verity(&mut tree, &options);
+        if has_projects(&mut tree, options.inode_size) {
+            options.features.ro_compat.insert(RoCompat::PROJECT);
+        }
         if tree.nodes.iter().any(|n| n.attributes.size >= LARGE_FILE) {
             options.features.ro_compat.insert(RoCompat::LARGE_FILE);
         }
@@ -191,6 +196,35 @@ impl Plan {
             self.directories[g] += 1;
         }
     }
+}
+
+/// Drops fs-verity that sources have and that the image can't have.
+fn drop_fs_verity(tree: &mut Tree, options: &MkfsOptions) {
+    let lost = tree.fsverity.len();
+    let is_possible = options.block_size as usize == BLOCK
+        && options.features.incompat.contains(Incompat::EXTENT);
+    if !is_possible && lost > 0 {
+        tree.fsverity.clear();
+        let why = "it needs blocks of 4096 bytes and the feature extent";
+        let warning = format!("fs-verity of files is not kept, {lost} in number: {why}");
+        tree.warnings.push(warning);
+    }
+}
+
+/// Whether a file has a project; inodes without room for one lose theirs.
+fn has_projects(tree: &mut Tree, inode_size: u16) -> bool {
+    let with_project = |node: &&mut Node| node.attributes.project != 0;
+    let found = tree.nodes.iter_mut().filter(with_project).count();
+    if found == 0 || usize::from(inode_size) > GOOD_OLD_INODE_SIZE {
+        return found > 0;
+    }
+    for node in &mut tree.nodes {
+        node.attributes.project = 0;
+    }
+    let why = format!("inodes of {inode_size} bytes have no room for them");
+    let warning = format!("projects of files are not kept, {found} in number: {why}");
+    tree.warnings.push(warning);
+    false
 }
 
 /// A number, and the spare on top of it.

@@ -31,7 +31,7 @@ use crate::error::{MkfsError, Result};
 /// ```
 pub trait Progress: Sync {
     /// A phase begins: `scan` counts entries of the tree (its total is not known, 0), `data`, `verity` and
-    /// `fsverity` bytes, `metadata` groups, `flush` nothing.
+    /// `fsverity` bytes, `metadata` groups, `digest` bytes, `flush` nothing.
     fn phase(&self, name: &str, total: u64);
 
     /// `n` more of the phase's units are done.

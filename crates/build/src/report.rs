@@ -21,6 +21,9 @@ pub struct MkfsReport {
     pub data_bytes: u64,
     /// Bytes of the image.
     pub image_bytes: u64,
+    /// SHA-256 of all bytes of the image, of a hash tree behind it and of a partition table, if it was asked for: what sha256sum(1) prints of a file,
+    /// and of a qcow2 image, of what it holds.
+    pub digest: Option<[u8; 32]>,
     /// The hash tree behind the image, if one was asked for.
     pub verity: Option<VerityReport>,
     /// Files with fs-verity, in the order of their paths.

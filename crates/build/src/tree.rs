@@ -5,16 +5,17 @@
 //! vectors, so that a tree of millions of files is a few allocations. A directory's entries are
 //! sorted by name and lie together. Node 0 is the root. `.` and `..` are not entries.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 #[cfg(unix)]
 use std::{ffi::OsStr, path::Path};
 
-use uext4_ondisk::{DevNo, FileType, Timestamp, XattrList};
+use uext4_ondisk::{DevNo, FileType, InodeFlags, Timestamp, XattrList};
 
 use crate::error::MkfsError;
+use crate::fs_verity::Verity;
 use crate::options::MkfsOptions;
 
 /// Index of a node.
@@ -72,6 +73,10 @@ pub(crate) struct Attributes {
     pub ctime: Timestamp,
     /// Creation; `None` means that of the image.
     pub crtime: Option<Timestamp>,
+    /// Those that chattr(1) sets.
+    pub flags: InodeFlags,
+    /// Project.
+    pub project: u32,
 }
 
 /// An inode.
@@ -157,7 +162,7 @@ pub(crate) struct Tree {
     /// Nodes that no source describes: their owners are those of the image.
     pub made: HashSet<NodeId>,
     /// Regular files that get fs-verity.
-    pub fsverity: BTreeSet<NodeId>,
+    pub fsverity: BTreeMap<NodeId, Verity>,
     bytes: Vec<u8>,
 }
 
@@ -326,6 +331,8 @@ pub(crate) fn directory(permission: u16, time: Timestamp) -> Node {
             mtime: time,
             ctime: time,
             crtime: None,
+            flags: InodeFlags::empty(),
+            project: 0,
         },
         links: 0,
         parent: NodeId::ROOT,

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use uext4_ondisk::InodeFlags;
 
 /// A tree that an image is filled from, as a program provides it.
 ///
@@ -76,6 +77,13 @@ pub struct SourceFile {
     pub crtime: Option<SystemTime>,
     /// Extended attributes, by their full names, with values as getxattr(2) returns them.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Flags; those that chattr(1) sets and that files of the kind can have are kept.
+    pub flags: InodeFlags,
+    /// Project; with one other than 0, the image gets the feature `project`.
+    pub project: u32,
+    /// The descriptor of fs-verity of a regular file as `FS_IOC_READ_VERITY_METADATA` returns it, with the signature behind it if there is one.
+    /// The file gets the same fs-verity if that is of SHA-256 over blocks of 4096 bytes; else a warning has the number of such files.
+    pub fsverity: Option<Vec<u8>>,
 }
 
 impl SourceFile {
@@ -97,6 +105,9 @@ impl SourceFile {
             ctime: UNIX_EPOCH,
             crtime: None,
             xattrs: Vec::new(),
+            flags: InodeFlags::empty(),
+            project: 0,
+            fsverity: None,
         }
     }
 }

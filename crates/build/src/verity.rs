@@ -84,17 +84,12 @@ pub(crate) fn append(
     let hash_offset = offset(blocks);
     let write = |at: u64, block: &[u8]| Ok(device.write_at(offset(blocks + 1 + at), block)?);
     progress.phase("verity", hash_offset);
-    let hashes = parallel::run(
-        threads,
-        tree.parts(),
-        || hasher.clone(),
-        |hasher, i| {
-            let read = |first, data: &mut [u8]| Ok(device.read_at(offset(first), data)?);
-            let (bytes, hash) = tree.part(i, hasher, read, write)?;
-            go_on(progress, bytes)?;
-            Ok(hash)
-        },
-    )?;
+    let hashes = parallel::run(threads, tree.parts(), Vec::new, |buffer, i| {
+        let read = |first, data: &mut [u8]| Ok(device.read_at(offset(first), data)?);
+        let (bytes, hash) = tree.part(i, (&hasher, buffer), read, write)?;
+        go_on(progress, bytes)?;
+        Ok(hash)
+    })?;
     let root_hash = tree.finish(&hasher, hashes, write)?;
     device.write_at(hash_offset, &superblock(uuid, blocks, &salt))?;
     Ok(VerityReport {

@@ -3,12 +3,11 @@
 //! # Invariants
 //! What is hashed is read back from the image: so it fits the image, even if the source changed while it was copied.
 
-use sha2::{Digest, Sha256};
 use uext4_block::BlockDevice;
 use uext4_ondisk::Extent;
 
 use crate::error::Result;
-use crate::fs_verity::{self, FsVerityFile};
+use crate::fs_verity::{self, FsVerityFile, Verity};
 use crate::hash_tree::{BLOCK, HashTree, Hasher};
 use crate::parallel;
 use crate::plan::Plan;
@@ -23,10 +22,12 @@ struct Written<'p> {
     /// The first block of the tree in the file.
     first: u64,
     extents: &'p [Extent],
+    verity: &'p Verity,
+    hasher: Hasher,
 }
 
 impl<'p> Written<'p> {
-    fn new(plan: &'p Plan, id: NodeId) -> Written<'p> {
+    fn new(plan: &'p Plan, id: NodeId, verity: &'p Verity) -> Written<'p> {
         let place = &plan.places.places[id.at()];
         let first = place.first_extent as usize;
         let size = plan.tree.node(id).attributes.size;
@@ -34,8 +35,10 @@ impl<'p> Written<'p> {
             id,
             size,
             tree: fs_verity::tree_of(size),
-            first: fs_verity::blocks_of(size).0,
+            first: fs_verity::blocks_of(size, verity).0,
             extents: &plan.places.extents[first..first + place.extents as usize],
+            verity,
+            hasher: verity.hasher(),
         }
     }
 
@@ -75,8 +78,9 @@ pub(crate) fn write(
     device: &dyn BlockDevice,
     progress: &dyn Progress,
 ) -> Result<Vec<FsVerityFile>> {
-    let ids = plan.tree.fsverity.iter();
-    let files: Vec<Written<'_>> = ids.map(|id| Written::new(plan, *id)).collect();
+    let marked = plan.tree.fsverity.iter();
+    let files = marked.map(|(id, verity)| Written::new(plan, *id, verity));
+    let files: Vec<Written<'_>> = files.collect();
     if files.is_empty() {
         return Ok(Vec::new());
     }
@@ -86,31 +90,27 @@ pub(crate) fn write(
         .iter()
         .map(|file| (0..file.tree.parts()).map(move |i| (file, i)));
     let work: Vec<(&Written<'_>, usize)> = parts.flatten().collect();
-    let hasher = Hasher::new(&[]);
-    let hashes = parallel::run(
-        plan.threads,
-        work.len(),
-        || hasher.clone(),
-        |hasher, i| {
-            let (file, part) = work[i];
-            let read = |first, data: &mut [u8]| file.read(device, first, data);
-            let write = |at, block: &[u8]| file.write(device, at, block);
-            let (bytes, hash) = file.tree.part(part, hasher, read, write)?;
-            go_on(progress, bytes)?;
-            Ok(hash)
-        },
-    )?;
+    let hashes = parallel::run(plan.threads, work.len(), Vec::new, |buffer, i| {
+        let (file, part) = work[i];
+        let read = |first, data: &mut [u8]| file.read(device, first, data);
+        let write = |at, block: &[u8]| file.write(device, at, block);
+        let (bytes, hash) = file.tree.part(part, (&file.hasher, buffer), read, write)?;
+        go_on(progress, bytes)?;
+        Ok(hash)
+    })?;
     let mut hashes = hashes.into_iter();
     let mut made = Vec::with_capacity(files.len());
     for file in &files {
         let write = |at, block: &[u8]| file.write(device, at, block);
         let lowest = hashes.by_ref().take(file.tree.parts()).collect();
-        let root = file.tree.finish(&hasher, lowest, write)?;
-        let (descriptor, block) = fs_verity::descriptor(file.size, root);
-        file.write(device, file.tree.blocks(), &block)?;
+        let root = file.tree.finish(&file.hasher, lowest, write)?;
+        let (digest, blocks) = file.verity.finish(file.size, root);
+        for (i, block) in blocks.chunks_exact(BLOCK).enumerate() {
+            file.write(device, file.tree.blocks() + i as u64, block)?;
+        }
         made.push(FsVerityFile {
             path: [b"/", &plan.tree.relative_path(file.id)[..]].concat(),
-            digest: Sha256::digest(descriptor).into(),
+            digest,
         });
     }
     made.sort_unstable_by(|a, b| a.path.cmp(&b.path));

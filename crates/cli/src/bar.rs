@@ -138,7 +138,7 @@ impl Bar {
 }
 
 fn is_in_bytes(phase: &str) -> bool {
-    matches!(phase, "data" | "copy" | "verity" | "fsverity")
+    matches!(phase, "data" | "copy" | "verity" | "fsverity" | "digest")
 }
 
 /// How a phase is drawn.

@@ -64,6 +64,7 @@
 
 mod archive;
 mod check_options;
+mod digest;
 mod dir;
 mod edit;
 mod file;
@@ -107,7 +108,7 @@ pub use statfs::StatFs;
 pub use uext4_block::partitions::Partition;
 pub use uext4_block::{
     BlockDevice, BlockError, BlockOp, DeviceId, FileDevice, ImageFiles, ImageName, IoEngine,
-    MemoryDevice, OpenOptions as DeviceOptions, OverlayDevice, Qcow2Device, RangeDevice,
+    MemoryDevice, OpenOptions as DeviceOptions, Origin, OverlayDevice, Qcow2Device, RangeDevice,
     open_image,
 };
 pub use uext4_build::{

@@ -1,6 +1,7 @@
 //! Making and checking the image in a file.
 
 use crate::check_options::CheckOptions;
+use crate::digest;
 use crate::mkfs_options::{ImageFormat, MkfsOptions};
 use crate::mkfs_sources::{prepared, refuse_itself};
 use crate::replace;
@@ -50,7 +51,8 @@ pub fn mkfs(
         options.check_for_device(name.partition().is_some())?;
         let device = open_to_fill(path)?;
         let device = options.lay_out(device, plan_options.uuid)?;
-        return uext4_build::mkfs(&*device, &plan_options, progress);
+        let report = uext4_build::mkfs(&*device, &plan_options, progress)?;
+        return with_digest(report, &*device, options, progress);
     }
     let mut len_min = 0;
     if options.build().size.is_none() && plan_options.from.is_empty() {
@@ -80,7 +82,12 @@ pub fn mkfs(
             ImageFormat::Raw => file,
             ImageFormat::Qcow2 => Arc::new(Qcow2Device::create(path, file, len)?),
         };
-        plan.write(&*options.lay_out(device, Some(uuid))?, progress)
+        let laid_out = options.lay_out(Arc::clone(&device), Some(uuid))?;
+        let mut report = plan.write(&*laid_out, progress)?;
+        if options.digest {
+            report.digest = Some(digest::of_device(&*device, device.len(), progress)?);
+        }
+        Ok(report)
     })?;
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
@@ -104,7 +111,22 @@ pub fn mkfs_on(
     options: &MkfsOptions,
     progress: &dyn Progress,
 ) -> Result<MkfsReport, MkfsError> {
-    uext4_build::mkfs(device, &prepared(options.build())?, progress)
+    let report = uext4_build::mkfs(device, &prepared(options.build())?, progress)?;
+    with_digest(report, device, options, progress)
+}
+
+/// The report with the digest of the image on a device, if it was asked for.
+fn with_digest(
+    mut report: MkfsReport,
+    device: &dyn BlockDevice,
+    options: &MkfsOptions,
+    progress: &dyn Progress,
+) -> Result<MkfsReport, MkfsError> {
+    if options.digest {
+        let len = digest::len_of(&report);
+        report.digest = Some(digest::of_device(device, len, progress)?);
+    }
+    Ok(report)
 }
 
 /// Checks everything of the image with this name, and changes nothing.

@@ -31,6 +31,8 @@ pub struct MkfsOptions {
     pub(crate) format: ImageFormat,
     /// The name of the partition that the image becomes.
     pub(crate) partition: Option<String>,
+    /// Whether the report has the digest of the image.
+    pub(crate) digest: bool,
 }
 
 /// The format of a file that holds an image.
@@ -205,6 +207,12 @@ impl MkfsOptions {
     /// `None` derives 32 from the UUID.
     pub fn verity(mut self, salt: Option<Vec<u8>>) -> MkfsOptions {
         self.build.verity = Some(VerityOptions { salt });
+        self
+    }
+
+    /// Computes the SHA-256 of the image when it is complete, for [`MkfsReport::digest`](crate::MkfsReport::digest). All of it is read once more.
+    pub fn digest(mut self) -> MkfsOptions {
+        self.digest = true;
         self
     }
 

@@ -32,6 +32,9 @@ pub(crate) fn prepared(options: &BuildOptions) -> Result<BuildOptions, MkfsError
     }
     let mut options = options.clone();
     for input in &mut options.from {
+        if let InputKind::Path(path) = &input.kind {
+            refuse_part(path)?;
+        }
         if let InputKind::Path(path) = &input.kind
             && is_image(path)
         {
@@ -45,6 +48,23 @@ pub(crate) fn prepared(options: &BuildOptions) -> Result<BuildOptions, MkfsError
         }
     }
     Ok(options)
+}
+
+/// Refuses a file or directory of an image, as commands name one: `IMAGE:/PATH`.
+fn refuse_part(path: &Path) -> Result<(), MkfsError> {
+    let Some((image, inside)) = path.to_str().and_then(|text| text.split_once(":/")) else {
+        return Ok(());
+    };
+    if path.exists() || !is_image(Path::new(image)) {
+        return Ok(());
+    }
+    let what = format!(
+        "names a part of an image, but an image is a source as a whole; `uext4 export '{image}:/{inside}' -` writes an archive of a part, and --from - reads one"
+    );
+    Err(MkfsError::Unfit {
+        path: path.to_owned(),
+        what,
+    })
 }
 
 /// Refuses an image as its own source.

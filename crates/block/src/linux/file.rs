@@ -28,6 +28,7 @@ use crate::device_id::DeviceId;
 use crate::engine::IoEngine;
 use crate::error::{BlockError, BlockOp, Failure, Result, check_range};
 use crate::open::OpenOptions;
+use crate::origin::Origin;
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, retry_on_intr};
 use std::io::{IoSlice, IoSliceMut};
@@ -387,6 +388,10 @@ impl BlockDevice for FileDevice {
 
     fn identity(&self) -> Option<DeviceId> {
         Some(self.id)
+    }
+
+    fn origin(&self, offset: u64, len: u64) -> Origin {
+        Origin::of_file(self.identity(), offset, len)
     }
 }
 

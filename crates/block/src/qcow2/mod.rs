@@ -27,6 +27,7 @@ use crate::error::{
     BlockError, BlockOp, EFBIG, EINVAL, Failure, Result, check_failure, check_range,
 };
 use crate::forward_device;
+use crate::origin::Origin;
 use header::{AUTOCLEAR_AT, Header};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -415,6 +416,24 @@ impl BlockDevice for Qcow2Device {
         let _call = self.calls.read();
         let bufs = bufs.iter_mut().map(|buf| &mut **buf);
         self.read_all(offset, bufs.filter(|buf| !buf.is_empty()).collect())
+    }
+
+    fn origin(&self, offset: u64, len: u64) -> Origin {
+        let Ok(run) = self.find(offset, len) else {
+            return Origin::unknown(len);
+        };
+        match (run.mapping, &self.backing) {
+            (Mapping::Data { at, .. }, _) => self.file.origin(at, run.len),
+            (Mapping::Compressed { at, len }, _) => {
+                let skipped = offset & (self.cluster_bytes() - 1);
+                self.file.origin(at, len).expanded(skipped, run.len)
+            }
+            (Mapping::Backing, Some(backing)) if offset < backing.len() => {
+                let there = run.len.min(backing.len() - offset);
+                backing.origin(offset, there)
+            }
+            (Mapping::Backing | Mapping::Zero, _) => Origin::unknown(run.len),
+        }
     }
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {

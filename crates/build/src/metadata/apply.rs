@@ -1,6 +1,6 @@
 //! Changing a tree as options say.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use uext4_ondisk::{
     AclTag, FileType, XattrIndex, XattrList, XattrOwnedValue, acl_decode_disk, acl_encode_disk,
@@ -51,7 +51,7 @@ fn mark_fsverity(patterns: &[String], tree: &mut Tree) -> Result<()> {
         return Ok(());
     }
     let globs = Globs::of_option("fsverity", patterns)?;
-    let (mut marked, mut found) = (BTreeSet::new(), Vec::new());
+    let (mut marked, mut found) = (Vec::new(), Vec::new());
     let mut is_used = vec![false; patterns.len()];
     each_name(tree, |id, path| {
         if matches!(tree.node(id).kind, Kind::Regular(_)) {
@@ -59,7 +59,7 @@ fn mark_fsverity(patterns: &[String], tree: &mut Tree) -> Result<()> {
             globs.matches(path, &mut found);
             for i in &found {
                 is_used[*i] = true;
-                marked.insert(id);
+                marked.push(id);
             }
         }
     });
@@ -67,7 +67,10 @@ fn mark_fsverity(patterns: &[String], tree: &mut Tree) -> Result<()> {
         let warning = format!("fsverity: no regular file matches {pattern}");
         tree.warnings.push(warning);
     }
-    tree.fsverity = marked;
+    for id in marked {
+        // One that a source has stays as it is there.
+        tree.fsverity.entry(id).or_default();
+    }
     Ok(())
 }
 

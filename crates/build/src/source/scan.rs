@@ -13,7 +13,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, SeekFrom, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
-use uext4_ondisk::{DevNo, FileType, Timestamp, XattrList};
+use uext4_ondisk::{DevNo, FileType, InodeFlags, Timestamp, XattrList};
 
 use super::data::Data;
 use super::files::Root;
@@ -397,6 +397,8 @@ fn attributes(stat: &Stat) -> Attributes {
         mtime: Timestamp::new(stat.st_mtime, stat.st_mtime_nsec as u32),
         ctime: Timestamp::new(stat.st_ctime, stat.st_ctime_nsec as u32),
         crtime: None,
+        flags: InodeFlags::empty(),
+        project: 0,
     }
 }
 

@@ -41,7 +41,7 @@ pub struct Args {
     /// Say nothing
     #[arg(short, long)]
     quiet: bool,
-    /// What was done as JSON
+    /// What was done as JSON, or why nothing was
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
     /// The image
@@ -63,15 +63,57 @@ struct Json {
     written: bool,
 }
 
+/// What was not done, and why.
+#[derive(Serialize)]
+struct FailureJson {
+    commands: usize,
+    changed_bytes: u64,
+    /// Nothing where a crash or an error of the host leaves it open.
+    written: Option<bool>,
+    /// The line of the command that failed, if one did.
+    line: Option<usize>,
+    error: String,
+}
+
+/// How far a script came.
+#[derive(Default)]
+struct State {
+    commands: usize,
+    /// The line of the command that runs.
+    line: Option<usize>,
+    /// Whether the changes may be in the image.
+    may_be_written: bool,
+}
+
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let lines = read(args)?;
+    let mut state = State::default();
+    let done = apply(args, &mut state);
+    if let Err(e) = &done
+        && args.json
+        && !diagnostics::is_of_output(e)
+    {
+        show::json(&FailureJson {
+            commands: state.commands,
+            changed_bytes: 0,
+            written: (!state.may_be_written).then_some(false),
+            line: state.line,
+            error: diagnostics::one_line(e),
+        })?;
+    }
+    done
+}
+
+fn apply(args: &Args, state: &mut State) -> Result<ExitCode> {
+    let lines = read(args, state)?;
     interrupt::catch()?;
     interrupt::keeps_nothing();
     failures::end_at_first();
     let edit = images::edit(&args.image, !args.dry_run)?;
     let commands = lines.len();
+    state.commands = commands;
     for line in lines {
         interrupt::check()?;
+        state.line = Some(line.number);
         if let Err(e) = line.command.run() {
             let place = at(args, line.number);
             let is_signal = e.is::<interrupt::Interrupted>();
@@ -81,9 +123,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             }));
         }
     }
+    state.line = None;
     let written = !args.dry_run && commands > 0;
     let changed_bytes = match written {
-        true => edit.commit().map_err(|e| failed(args, e))?,
+        true => edit.commit().map_err(|e| {
+            state.may_be_written = e.errno() != uext4::Errno::EFBIG;
+            failed(args, e)
+        })?,
         false => 0,
     };
     if args.json {
@@ -125,7 +171,7 @@ fn at(args: &Args, number: usize) -> String {
 }
 
 /// Reads the script. All of it is examined before the first command.
-fn read(args: &Args) -> Result<Vec<Line>> {
+fn read(args: &Args, state: &mut State) -> Result<Vec<Line>> {
     let mut bytes = Vec::new();
     let read = match args.script.as_os_str() == "-" {
         true => std::io::stdin().read_to_end(&mut bytes),
@@ -139,6 +185,7 @@ fn read(args: &Args) -> Result<Vec<Line>> {
     for (i, line) in text.split(|byte| *byte == b'\n').enumerate() {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let number = i + 1;
+        state.line = Some(number);
         let wrong = |why: String| Usage(format!("{}: {why}", at(args, number)));
         let words = shlex::bytes::split(line)
             .ok_or_else(|| wrong("a quotation mark or backslash has no end".to_owned()))?;
@@ -147,6 +194,7 @@ fn read(args: &Args) -> Result<Vec<Line>> {
             lines.push(Line { number, command });
         }
     }
+    state.line = None;
     Ok(lines)
 }
 

@@ -141,7 +141,7 @@ pub fn run(args: &Args) -> Result<()> {
     let path = at.path.as_os_str().as_bytes();
     let exported = match layout {
         Some(text) => {
-            let (dir, tag) = layout_and_tag(text);
+            let (dir, tag) = layout_and_tag(text)?;
             let options = args.pack.options(Compression::Zstd);
             let platform = args.platform.as_deref();
             let done = fs.export_to_layout(path, dir, &tag, platform, &options, &bar);
@@ -164,16 +164,26 @@ pub fn run(args: &Args) -> Result<()> {
     report_of(&report, args.json, args.quiet || to_stdout, &args.to)
 }
 
-/// The directory of a layout, and a tag, which has no slash.
-fn layout_and_tag(text: &[u8]) -> (PathBuf, String) {
+/// The directory of a layout, and a tag. A colon before a slash is one of a directory that is there, and begins no tag.
+fn layout_and_tag(text: &[u8]) -> Result<(PathBuf, String)> {
     let path = |bytes: &[u8]| PathBuf::from(OsString::from_vec(bytes.to_vec()));
     let colon = text.iter().rposition(|b| *b == b':');
-    match colon.map(|at| (&text[..at], &text[at + 1..])) {
-        Some((dir, tag)) if !tag.is_empty() && !tag.contains(&b'/') && !dir.is_empty() => {
-            (path(dir), String::from_utf8_lossy(tag).into_owned())
-        }
-        _ => (path(text), "latest".to_owned()),
+    let (dir, tag) = match colon.map(|at| (&text[..at], &text[at + 1..])) {
+        Some((dir, tag)) if !dir.is_empty() => (dir, String::from_utf8_lossy(tag)),
+        _ => return Ok((path(text), "latest".to_owned())),
+    };
+    let Some(slash) = tag.find('/') else {
+        return Ok((path(dir), tag.into_owned()));
+    };
+    let with_colon = path(&text[..=dir.len() + slash]);
+    if !with_colon.is_dir() {
+        bail!(
+            "oci:{}: {tag:?} is not a tag, which has no slash, and {} is not a directory",
+            path(text).display(),
+            with_colon.display()
+        );
     }
+    Ok((path(text), "latest".to_owned()))
 }
 
 /// An error about a file of the image as other commands have it.

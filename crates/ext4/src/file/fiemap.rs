@@ -49,6 +49,25 @@ impl FileIo {
         Ok(extents)
     }
 
+    /// The extents of a file whose data on the device is what a read returns, in order: neither unwritten nor in the inode. None of a file whose
+    /// data is journaled, as that may not be in place.
+    ///
+    /// # Locks
+    /// The inode's `ilock`, shared; may read from the device.
+    ///
+    /// # Errors
+    /// As [`FileIo::fiemap`].
+    pub fn extents_in_place(&self, inode: &InodeRef) -> Result<Vec<FiemapExtent>> {
+        let size = inode.size();
+        if size == 0 || self.mapping.journals_data(inode) {
+            return Ok(Vec::new());
+        }
+        let mut extents = self.fiemap(inode, FiemapOf::Data, 0, size)?;
+        let elsewhere = FiemapFlags::UNWRITTEN | FiemapFlags::DATA_INLINE;
+        extents.retain(|extent| !extent.flags.intersects(elsewhere));
+        Ok(extents)
+    }
+
     fn data_extents(&self, inode: &InodeRef, start: u64, len: u64) -> Result<Vec<FiemapExtent>> {
         let block = self.volume.block_size();
         if inode.is_inline() {

@@ -18,6 +18,7 @@
 //! | `fallocate`, `move_range` | ranges that get blocks, lose them, or move |
 //! | `seek`, `fiemap` | where data is |
 //! | `setattr`, `flags` | mode, owner, size, times; what chattr(1) sets |
+//! | `verity` | the descriptor of fs-verity |
 //! | `generation_ioctls` | the generation read, set, and swapped with the boot loader's |
 
 mod direct;
@@ -29,6 +30,7 @@ mod journaled;
 mod move_range;
 mod seek;
 mod setattr;
+mod verity;
 
 use crate::attributes::Attributes;
 use crate::block_allocator::BlockAllocator;

@@ -1,6 +1,7 @@
 //! What differs between two trees.
 
 use super::options::ExportError;
+use super::shared;
 use super::tree::{Tree, Visited};
 use crate::Progress;
 use crate::filesystem::Filesystem;
@@ -65,7 +66,8 @@ pub struct Change {
 
 impl Filesystem {
     /// Compares the tree below `path` with the one below `new_path` of a newer image: names, attributes, extended attributes and data,
-    /// but neither inode numbers nor where data lies. Calls `found` for each difference, in the order of paths. `progress` has one phase,
+    /// but neither inode numbers nor where data lies. Data that both images have from the same bytes of the host is not read, as in overlays of one
+    /// backing file. Calls `found` for each difference, in the order of paths. `progress` has one phase,
     /// `compare`, in entries.
     ///
     /// # Errors
@@ -240,11 +242,12 @@ impl<'f> Pairs<'f> {
         Ok(differences)
     }
 
-    /// Compares data, reading only where one of the files has any.
+    /// Compares data, reading only where one of the files has any, and not what is the same bytes of the host in both.
     fn differ_in_data(&mut self, old: &Visited, new: &Visited) -> Result<bool, ExportError> {
         let mut parts = self.old.segments(old)?;
         parts.extend(self.new.segments(new)?);
         parts.sort_unstable();
+        let shared = shared::ranges((&self.old, old), (&self.new, new))?;
         let [a, b] = &mut self.buffers;
         a.resize(CHUNK_BYTES, 0);
         b.resize(CHUNK_BYTES, 0);
@@ -252,7 +255,9 @@ impl<'f> Pairs<'f> {
         for (begin, len) in parts {
             at = at.max(begin);
             while at < begin + len {
-                let left = usize::try_from(begin + len - at).unwrap_or(usize::MAX);
+                let apart = shared::next_apart(&shared, at, begin + len);
+                at = apart.start;
+                let left = usize::try_from(apart.end - at).unwrap_or(usize::MAX);
                 let most = left.min(CHUNK_BYTES);
                 let n = self.old.read(old, at, &mut a[..most])?;
                 let m = self.new.read(new, at, &mut b[..most])?;

@@ -17,7 +17,7 @@ use oci_spec::image::{
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, BufWriter};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// The annotation that has the tag.
@@ -29,7 +29,8 @@ impl Filesystem {
     /// `linux/arm64` or `linux/arm/v7`; that of this machine unless given.
     ///
     /// # Errors
-    /// As [`Filesystem::export`]; [`ExportError::Whiteout`], [`ExportError::Layout`].
+    /// As [`Filesystem::export`]; [`ExportError::Whiteout`]; [`ExportError::Layout`], also for what is not a tag: at most 128 letters, digits, `_`, `.`
+    /// and `-`, neither of the last two first. A layout that was to be made is removed.
     pub fn export_to_layout(
         &self,
         path: impl ImagePath,
@@ -49,7 +50,11 @@ impl Filesystem {
             }
         };
         let platform = parse_platform(platform).map_err(|e| layout.failed(e))?;
-        let index = layout.open()?;
+        if !is_tag(tag) {
+            return Err(layout.failed(format!("{tag:?} is not a tag: {TAG}")));
+        }
+        let mut made = Made::default();
+        let index = layout.open(&mut made)?;
         let options = options.clone().digests(true);
         let blobs = layout.0.join("blobs/sha256");
         let file = tempfile::NamedTempFile::new_in(&blobs).map_err(|e| layout.failed(e))?;
@@ -68,7 +73,64 @@ impl Filesystem {
         layout.keep(file, digest)?;
         let layer = layout.descriptor(media, digest, report.written_bytes)?;
         layout.add(index, layer, diff_id, tag, platform)?;
+        made.keep();
         Ok(report)
+    }
+}
+
+/// What a tag is.
+const TAG: &str = "up to 128 letters, digits, `_`, `.` and `-`, the first not `.` or `-`";
+
+/// Whether that is a tag.
+///
+/// Source: the distribution specification of the OCI, "Pulling manifests".
+fn is_tag(text: &str) -> bool {
+    let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let bytes = text.as_bytes();
+    bytes.len() <= 128
+        && bytes.first().is_some_and(|b| is_word(*b))
+        && bytes
+            .iter()
+            .all(|b| is_word(*b) || matches!(b, b'.' | b'-'))
+}
+
+/// Files and directories that were made for a layout, in order; removed unless the layout is complete.
+#[derive(Default)]
+struct Made(Vec<PathBuf>);
+
+impl Made {
+    /// Makes a directory, and those above it that are missing.
+    fn dir(&mut self, path: &Path) -> io::Result<()> {
+        let above = path.ancestors().filter(|dir| !dir.as_os_str().is_empty());
+        let missing: Vec<&Path> = above.take_while(|dir| !dir.exists()).collect();
+        for dir in missing.into_iter().rev() {
+            match fs::create_dir(dir) {
+                Ok(()) => self.0.push(dir.to_owned()),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+                Err(e) => return Err(e),
+            }
+        }
+        match path.is_dir() {
+            true => Ok(()),
+            false => Err(io::ErrorKind::NotADirectory.into()),
+        }
+    }
+
+    fn keep(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for path in self.0.iter().rev() {
+            // What can't be removed is not what was made. The blobs of a layout that was made belong to this image alone.
+            let _ = match path.is_dir() {
+                true if path.ends_with("blobs/sha256") => fs::remove_dir_all(path),
+                true => fs::remove_dir(path),
+                false => fs::remove_file(path),
+            };
+        }
     }
 }
 
@@ -96,9 +158,9 @@ impl Layout<'_> {
     }
 
     /// Makes what is missing; the index.
-    fn open(&self) -> Result<ImageIndex, ExportError> {
+    fn open(&self, made: &mut Made) -> Result<ImageIndex, ExportError> {
         let failed = |e: io::Error| self.failed(e);
-        fs::create_dir_all(self.0).map_err(failed)?;
+        made.dir(self.0).map_err(failed)?;
         let marker = self.0.join("oci-layout");
         if !marker.exists() {
             if fs::read_dir(self.0).map_err(failed)?.next().is_some() {
@@ -106,9 +168,11 @@ impl Layout<'_> {
             }
             let version = OciLayoutBuilder::default().image_layout_version("1.0.0");
             let text = version.build().and_then(|layout| layout.to_string());
-            fs::write(&marker, text.map_err(|e| self.failed(e))?).map_err(failed)?;
+            let text = text.map_err(|e| self.failed(e))?;
+            made.0.push(marker.clone());
+            fs::write(&marker, text).map_err(failed)?;
         }
-        fs::create_dir_all(self.0.join("blobs/sha256")).map_err(failed)?;
+        made.dir(&self.0.join("blobs/sha256")).map_err(failed)?;
         let index = self.0.join("index.json");
         match index.exists() {
             true => ImageIndex::from_file(index).map_err(|e| self.failed(e)),
@@ -218,4 +282,23 @@ fn readable(file: &tempfile::NamedTempFile) -> io::Result<()> {
 #[cfg(not(unix))]
 fn readable(_file: &tempfile::NamedTempFile) -> io::Result<()> {
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_follow_the_grammar() {
+        let longest = "t".repeat(128);
+        for tag in ["latest", "v1.2-rc_3", "_", "0", &longest] {
+            assert!(is_tag(tag), "{tag}");
+        }
+        let longer = "t".repeat(129);
+        for tag in [
+            "", ".a", "-a", "a b", "a/b", "a:b", "a+b", "\u{e4}", &longer,
+        ] {
+            assert!(!is_tag(tag), "{tag}");
+        }
+    }
 }

@@ -13,6 +13,7 @@
 //! | [`export`] | a tree as an archive |
 //! | [`layout`] | an archive as the only layer of an image in an OCI layout |
 //! | [`changes`] | what differs between two trees |
+//! | [`shared`] | data that two images have from the same bytes of the host |
 //! | [`layer`] | these as a layer |
 //! | [`source`] | an image as the source of another |
 
@@ -23,6 +24,7 @@ mod layout;
 mod member;
 mod options;
 mod output;
+mod shared;
 mod source;
 mod tree;
 

@@ -7,9 +7,10 @@ use std::io;
 use std::iter;
 use std::time::{Duration, SystemTime};
 use uext4_build::{SourceFile, SourceKind, TreeSource};
+use uext4_ondisk::InodeFlags;
 use uext4_vfs::{FileKind, FileSystem, Timestamp};
 
-/// The files of an image; an empty `lost+found` of its root is left out, and flags and projects of files are not kept.
+/// The files of an image; an empty `lost+found` of its root is left out, and flags of names without case are not kept.
 impl TreeSource for Filesystem {
     fn files(&self) -> Box<dyn Iterator<Item = io::Result<SourceFile>> + '_> {
         match Tree::new(self, b"/", false) {
@@ -63,6 +64,9 @@ fn next(tree: &mut Tree<'_>) -> Result<Option<SourceFile>, ExportError> {
     file.ctime = system_time(attr.ctime);
     file.crtime = Some(system_time(attr.crtime));
     file.xattrs = tree.xattrs(&visited)?;
+    file.flags = InodeFlags::from_bits_retain(attr.flags);
+    file.project = tree.project(&visited);
+    file.fsverity = tree.verity_descriptor(&visited)?;
     Ok(Some(file))
 }
 

@@ -3,8 +3,9 @@
 use super::options::ExportError;
 use crate::filesystem::Filesystem;
 use std::collections::HashSet;
+use uext4_block::Origin;
 use uext4_ext4::InodeRef;
-use uext4_vfs::{Attr, Errno, Error, FileKind, FileSystem, WalkFlags};
+use uext4_vfs::{Attr, Errno, Error, FiemapExtent, FileKind, FileSystem, WalkFlags};
 
 /// A file of a tree.
 #[derive(Clone, Debug)]
@@ -157,6 +158,31 @@ impl<'f> Tree<'f> {
                 .collect::<uext4_vfs::Result<_>>()
         };
         read().map_err(self.failed(&file.path))
+    }
+
+    /// Where the data of a regular file is on the image's device, where it is there as it is read.
+    pub fn extents(&self, file: &Visited) -> Result<Vec<FiemapExtent>, ExportError> {
+        let mount = &self.fs.session.mount;
+        let found = mount.files.extents_in_place(&file.node);
+        mount.volume.report(found).map_err(self.failed(&file.path))
+    }
+
+    /// Where on the host bytes of the image's device are.
+    pub fn origin(&self, at: u64, len: u64) -> Origin {
+        self.fs.session.mount.volume.device().origin(at, len)
+    }
+
+    /// The project.
+    pub fn project(&self, file: &Visited) -> u32 {
+        self.fs.session.mount.files.project(&file.node)
+    }
+
+    /// The descriptor of fs-verity, if the file has it.
+    pub fn verity_descriptor(&self, file: &Visited) -> Result<Option<Vec<u8>>, ExportError> {
+        let mount = &self.fs.session.mount;
+        let read = mount.files.verity_descriptor(&file.node);
+        let read = mount.volume.report(read);
+        read.map_err(self.failed(&file.path))
     }
 
     /// Reads data; the end of the file ends it early.

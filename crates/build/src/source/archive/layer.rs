@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tar::EntryType;
-use uext4_ondisk::{DevNo, FileType, Timestamp, XattrList};
+use uext4_ondisk::{DevNo, FileType, InodeFlags, Timestamp, XattrList};
 
 use super::attributes;
 use super::compression::Compression;
@@ -379,5 +379,7 @@ fn attributes(member: &Member, file_type: FileType) -> io::Result<Attributes> {
         mtime,
         ctime: records.time("ctime")?.unwrap_or(mtime),
         crtime: None,
+        flags: InodeFlags::empty(),
+        project: 0,
     })
 }

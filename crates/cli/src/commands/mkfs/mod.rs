@@ -57,11 +57,11 @@ const NO_JOURNAL: &str = "image has no journal";
 /// replaced when the new image is complete, and stays as it is if that fails. With SOURCE_DATE_EPOCH set, the same
 /// tree and --uuid give the same bytes. Options of mke2fs are understood.
 ///
-/// SOURCE is a directory; another image, of whose files all but flags, projects and fs-verity is kept; a file or -
-/// (standard input) with a tar archive, plain or compressed with gzip, zstd, xz or bzip2, or with a container image, as
-/// `docker save` writes it or an OCI layout that was packed; or oci:PATH[:TAG][@DIGEST], the image with that tag or
-/// digest in the OCI layout at PATH. tar:FILE is an archive whatever it holds. Data that can't be read twice is kept in
-/// a file without a name beside the image. Whiteouts of layers hide what is below them.
+/// SOURCE is a directory; another image, of whose files all is kept, flags, projects and fs-verity of SHA-256 too; a
+/// file or - (standard input) with a tar archive, plain or compressed with gzip, zstd, xz or bzip2, or with a container
+/// image, as `docker save` writes it or an OCI layout that was packed; or oci:PATH[:TAG][@DIGEST], the image with that
+/// tag or digest in the OCI layout at PATH. tar:FILE is an archive whatever it holds. Data that can't be read twice is
+/// kept in a file without a name beside the image. Whiteouts of layers hide what is below them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help())]
 pub struct Args {
@@ -192,7 +192,7 @@ pub struct Args {
     /// With --verity, what each hash begins with, in hexadecimal digits; - for nothing; made from the UUID unless given
     #[arg(long, value_name = "HEX", value_parser = lists::salt, requires = "verity", allow_hyphen_values = true)]
     verity_salt: Option<lists::Salt>,
-    /// Report as JSON
+    /// Report as JSON, with the digest of the image, for which all of it is read once more
     #[arg(long)]
     json: bool,
     /// Overwrite a file or block device whatever it holds
@@ -201,7 +201,7 @@ pub struct Args {
     /// Only show what would be made, with the places of the backup superblocks; writes nothing
     #[arg(long, short = 'n')]
     dry_run: bool,
-    /// Print nothing but errors, and warnings about files of the directory; no progress
+    /// Print nothing but errors, warnings about files of the directory, and the root hash of --verity; no progress
     #[arg(long, short)]
     quiet: bool,
     /// Show the superblock that was made, and the places of its backups
@@ -224,6 +224,9 @@ impl Args {
         let mut options: MkfsOptions = build.into();
         if let Some(name) = &self.partition {
             options = options.partition(name);
+        }
+        if self.json {
+            options = options.digest();
         }
         options.format(match self.format {
             Format::Raw => ImageFormat::Raw,
@@ -284,9 +287,10 @@ fn long_help() -> String {
     format!(
         "Features:\n{lines}\n\n\
          Those of mke2fs's ext4 are on unless left out with ^. meta_bg and\n\
-         resize_inode exclude each other. inline_data, ea_inode, project and\n\
+         resize_inode exclude each other. inline_data, ea_inode and\n\
          stable_inodes are marked in the superblock; no file that --from copies makes\n\
-         use of them. verity is on with --fsverity. A directory with more names than\n\
+         use of them. verity is on with --fsverity, and it and project where files of\n\
+         an image in --from need them. A directory with more names than\n\
          two levels of a hash tree hold needs large_dir. mmp, encrypt, casefold,\n\
          bigalloc, quota and journal_dev can't be made.\n\n\
          {MANIFEST}\n\n\
@@ -298,6 +302,8 @@ fn long_help() -> String {
 struct Json<'a> {
     image: String,
     image_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
     files: u64,
     directories: u64,
     symlinks: u64,
@@ -319,11 +325,15 @@ struct FsVerityJson {
     digest: String,
 }
 
+fn digest_name(digest: [u8; 32]) -> String {
+    format!("sha256:{}", show::hex(&digest))
+}
+
 impl From<&FsVerityFile> for FsVerityJson {
     fn from(file: &FsVerityFile) -> FsVerityJson {
         FsVerityJson {
             path: show::PathJson::new(&file.path),
-            digest: format!("sha256:{}", show::hex(&file.digest)),
+            digest: digest_name(file.digest),
         }
     }
 }
@@ -384,7 +394,8 @@ pub fn run(args: &Args) -> Result<()> {
     })?;
     warn(args, &report);
     if args.quiet && !args.json {
-        return Ok(());
+        // The root hash is stored nowhere: it is the result.
+        return report.verity.as_ref().map_or(Ok(()), tell_verity);
     }
     tell(args, &report)?;
     match args.verbose {
@@ -558,6 +569,7 @@ fn tell(args: &Args, report: &MkfsReport) -> Result<()> {
         return show::json(&Json {
             image: args.image.display().to_string(),
             image_bytes: report.image_bytes,
+            digest: report.digest.map(digest_name),
             files: report.files,
             directories: report.directories,
             symlinks: report.symlinks,
@@ -591,12 +603,12 @@ fn tell(args: &Args, report: &MkfsReport) -> Result<()> {
         show::image(&args.image),
         report.seconds
     )?;
-    if let Some(verity) = &report.verity {
-        let (hash, offset) = (show::hex(&verity.root_hash), verity.hash_offset);
-        writeln!(
-            std::io::stdout(),
-            "root hash: {hash}\nhash offset: {offset}"
-        )?;
-    }
-    Ok(())
+    report.verity.as_ref().map_or(Ok(()), tell_verity)
+}
+
+/// Prints what `veritysetup open` needs.
+fn tell_verity(verity: &VerityReport) -> Result<()> {
+    let (hash, offset) = (show::hex(&verity.root_hash), verity.hash_offset);
+    let text = format!("root hash: {hash}\nhash offset: {offset}\n");
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
 }

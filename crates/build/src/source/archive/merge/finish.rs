@@ -105,6 +105,9 @@ impl Merge {
             })
         });
         tree.headers.push(merging.header);
+        if let Some(verity) = merging.verity.take() {
+            tree.fsverity.insert(id, verity);
+        }
         if merging.made {
             tree.made.insert(id);
         }

@@ -59,6 +59,7 @@ impl Merge {
             let (what, _, size) = self.content(made)?;
             let node = &mut self.nodes[there];
             (node.what, node.attributes.size) = (what, size);
+            node.verity = None;
         }
         Ok(())
     }

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use uext4_ondisk::{DevNo, Timestamp, XattrList};
 
 use crate::error::{MkfsError, Result, shown_name as shown};
+use crate::fs_verity::Verity;
 use crate::progress::Progress;
 use crate::source::archive::layer::{Content, Entry, Layer};
 use crate::source::data::{Data, Merged, Origin};
@@ -69,6 +70,7 @@ struct Merging {
     xattrs: Option<Arc<XattrList>>,
     /// The entry of an archive that describes it.
     header: Option<Header>,
+    verity: Option<Verity>,
     /// No source describes it.
     made: bool,
     /// The last layer of which only names are left below this directory.
@@ -351,6 +353,7 @@ impl Merge {
             attributes: described.attributes,
             xattrs: described.xattrs,
             header: described.header,
+            verity: None,
             made: false,
             cleared: 0,
         });
@@ -504,6 +507,7 @@ impl Merge {
             attributes,
             xattrs: None,
             header: None,
+            verity: None,
             made: true,
             cleared: 0,
         });

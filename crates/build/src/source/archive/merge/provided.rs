@@ -5,10 +5,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use uext4_ondisk::{DevNo, FileType, Timestamp, XattrList, XattrOwnedValue};
+use uext4_ondisk::{DevNo, FileType, InodeFlags, Timestamp, XattrList, XattrOwnedValue};
 
 use super::{Described, Merge, What, joined, wrong};
 use crate::error::{Result, shown_name as shown};
+use crate::fs_verity::Verity;
 use crate::progress::{Progress, go_on};
 use crate::source::data::Origin;
 use crate::tree::{Attributes, Segment};
@@ -18,6 +19,29 @@ use crate::xattrs::on_disk;
 /// Bytes of the longest name, and of the longest target of a symbolic link.
 const NAME_MAX: usize = 255;
 const TARGET_MAX: usize = 4095;
+/// Flags that mean something for directories only.
+const OF_DIRECTORIES: InodeFlags = InodeFlags::DIRSYNC
+    .union(InodeFlags::TOPDIR)
+    .union(InodeFlags::PROJINHERIT);
+
+/// What of a file is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    All,
+    /// All but its fs-verity.
+    AllButVerity,
+}
+
+/// The flags that chattr(1) sets and that files of a type can have.
+fn flags_of(file_type: FileType, flags: InodeFlags) -> InodeFlags {
+    let settable = InodeFlags::USER_MODIFIABLE - InodeFlags::EXTENTS - InodeFlags::CASEFOLD;
+    let possible = match file_type {
+        FileType::Directory => settable,
+        FileType::Regular => settable - OF_DIRECTORIES,
+        _ => InodeFlags::NODUMP | InodeFlags::NOATIME,
+    };
+    flags & possible
+}
 
 impl Merge {
     /// Applies a tree, below a path.
@@ -33,12 +57,21 @@ impl Merge {
         self.layer += 1;
         let source = self.merged.add_tree(named.clone());
         let mut known = HashMap::new();
+        let mut lost = 0;
         for file in named.tree().files() {
             let file = file.map_err(|e| named.failed(e))?;
             let path = file.path.clone();
             let put = self.put_file(file, source, below, &mut known);
-            put.map_err(|e| named.failed(io::Error::other(format!("/{}: {e}", shown(&path)))))?;
+            let put = put.map_err(|e| io::Error::other(format!("/{}: {e}", shown(&path))));
+            lost += u64::from(put.map_err(|e| named.failed(e))? == Kept::AllButVerity);
             go_on(progress, 1)?;
+        }
+        if lost > 0 {
+            let name = named.name().display();
+            let why = "it is not of SHA-256 over blocks of 4096 bytes";
+            let warning =
+                format!("{name}: fs-verity of files is not kept, {lost} in number: {why}");
+            self.warnings.push(warning);
         }
         Ok(())
     }
@@ -50,7 +83,7 @@ impl Merge {
         source: u32,
         below: &[u8],
         known: &mut HashMap<u64, usize>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Kept> {
         self.entries += 1;
         let is_root = file.path.is_empty();
         if !is_root && !file.path.split(|byte| *byte == b'/').all(is_name) {
@@ -59,7 +92,8 @@ impl Merge {
         let path = joined(below, &file.path);
         let is_dir = file.kind == SourceKind::Directory;
         if let Some(first) = known.get(&file.id).filter(|_| !is_dir) {
-            return self.link(&path, *first);
+            self.link(&path, *first)?;
+            return Ok(Kept::All);
         }
         let xattrs = self.attributes_of(&file);
         let attributes = attributes(&file)?;
@@ -77,14 +111,21 @@ impl Merge {
             },
         )?;
         match (is_root, is_dir) {
-            (true, true) => self.describe(below, described),
-            (true, false) => Err(wrong("the root must be a directory")),
+            (true, true) => self.describe(below, described)?,
+            (true, false) => return Err(wrong("the root must be a directory")),
             _ => {
+                let is_regular = matches!(what, What::Regular { .. });
                 let node = self.put(&path, what, described)?;
                 known.insert(file.id, node);
-                Ok(())
+                if let Some(descriptor) = file.fsverity.filter(|_| is_regular) {
+                    let verity = Verity::of_descriptor(&descriptor);
+                    let kept = verity.as_ref().map_or(Kept::AllButVerity, |_| Kept::All);
+                    self.nodes[node].verity = verity;
+                    return Ok(kept);
+                }
             }
         }
+        Ok(Kept::All)
     }
 
     /// The extended attributes that ext4 has a place for.
@@ -172,6 +213,8 @@ fn attributes(file: &SourceFile) -> io::Result<Attributes> {
         mtime: timestamp(file.mtime),
         ctime: timestamp(file.ctime),
         crtime: file.crtime.map(timestamp),
+        flags: flags_of(file_type, file.flags),
+        project: file.project,
     })
 }
 
