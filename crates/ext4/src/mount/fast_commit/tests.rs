@@ -71,7 +71,7 @@ fn base() -> Base {
 fn show(fs: &Ext4, dir: &InodeRef, path: &str, lines: &mut Vec<String>) {
     let mut names = Vec::new();
     let listed = fs.readdir(&Caller::root(), dir, 0, &mut |entry| {
-        names.push(String::from_utf8_lossy(&entry.name).into_owned());
+        names.push(String::from_utf8_lossy(entry.name).into_owned());
         true
     });
     listed.expect("readdir");
