@@ -2,7 +2,9 @@
 //! any byte of them is another.
 
 use super::*;
+use crate::JournalError;
 use crate::map::LogRun;
+use crate::tests::device::TestDevice;
 use std::sync::Arc;
 use uext4_block::MemoryDevice;
 use uext4_ondisk::{
@@ -368,6 +370,19 @@ fn what_a_skipped_log_holds_is_never_replayed() {
     }
 }
 
+/// A fast commit of transaction `tid`, a block: a range that inode 12 no longer has.
+fn fast_commit(tid: Tid) -> Vec<u8> {
+    let mut block = vec![0; BLOCK];
+    let head = [&[9, 0, 8, 0, 0, 0, 0, 0], &tid.0.to_le_bytes()[..]].concat();
+    let range = [2, 0, 12, 0, 12, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0];
+    let tail = [&[8, 0], &992u16.to_le_bytes()[..], &tid.0.to_le_bytes()].concat();
+    let bytes = [&head[..], &range, &tail].concat();
+    let sum = uext4_ondisk::crc32c(0, &bytes);
+    block[..bytes.len()].copy_from_slice(&bytes);
+    block[bytes.len()..bytes.len() + 4].copy_from_slice(&sum.to_le_bytes());
+    block
+}
+
 #[test]
 fn fast_commits_on_top_of_the_last_transaction_are_reported_until_they_are_replaced() {
     let features = JournalIncompat::REVOKE | JournalIncompat::FAST_COMMIT;
@@ -376,21 +391,9 @@ fn fast_commits_on_top_of_the_last_transaction_are_reported_until_they_are_repla
     w.sb.incompat = features;
     w.sb.raw.feature_incompat = features.bits().into();
     w.transaction(&[], &[(10, 1)]);
-    // Of transaction `tid`: a range that inode 12 no longer has.
-    let commit = |tid: Tid| {
-        let mut block = vec![0; BLOCK];
-        let head = [&[9, 0, 8, 0, 0, 0, 0, 0], &tid.0.to_le_bytes()[..]].concat();
-        let range = [2, 0, 12, 0, 12, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0];
-        let tail = [&[8, 0], &980u16.to_le_bytes()[..], &tid.0.to_le_bytes()].concat();
-        let bytes = [&head[..], &range, &tail].concat();
-        let sum = uext4_ondisk::crc32c(0, &bytes);
-        block[..bytes.len()].copy_from_slice(&bytes);
-        block[bytes.len()..bytes.len() + 4].copy_from_slice(&sum.to_le_bytes());
-        block
-    };
     let area = w.sb.fast_commit_area();
     for (tid, found) in [(w.tid.next(), 0), (w.tid, 1)] {
-        w.map.write(area.start, &commit(tid)).unwrap();
+        w.map.write(area.start, &fast_commit(tid)).unwrap();
         w.sb.raw.start = 1.into();
         w.sb.raw.sequence = FIRST_TID.0.into();
         log::write_super(&w.map, &mut w.sb).unwrap();
@@ -405,6 +408,59 @@ fn fast_commits_on_top_of_the_last_transaction_are_reported_until_they_are_repla
     let sb = read_super(&w.map).unwrap();
     assert!(!sb.incompat.contains(JournalIncompat::FAST_COMMIT));
     assert_eq!(sb.raw.sequence.get(), w.tid.0.wrapping_add(1));
+}
+
+/// Fast commits of two blocks, on a device whose calls fail in turn.
+#[test]
+fn fast_commits_are_read_to_their_end_or_not_at_all() {
+    let features = JournalIncompat::REVOKE | JournalIncompat::FAST_COMMIT;
+    let mut w = Writer::new((JournalIncompat::REVOKE, 0));
+    w.at = 1;
+    w.sb.incompat = features;
+    w.sb.raw.feature_incompat = features.bits().into();
+    w.transaction(&[], &[(10, 1)]);
+    let area = w.sb.fast_commit_area();
+    for at in area.take(2) {
+        w.map.write(at, &fast_commit(w.tid)).unwrap();
+    }
+    w.sb.raw.start = 1.into();
+    w.sb.raw.sequence = FIRST_TID.0.into();
+    log::write_super(&w.map, &mut w.sb).unwrap();
+    for n in 0.. {
+        let device = Arc::new(TestDevice::new((*w.device).clone(), BLOCK));
+        let map = LogMap::new(Arc::clone(&device) as Arc<_>, BLOCK, w.map.runs().to_vec());
+        let mut left = n;
+        let failed = Arc::new(std::sync::atomic::AtomicBool::default());
+        let fails = Arc::clone(&failed);
+        device.fail(move |_| {
+            left -= 1;
+            let now = left == -1;
+            fails.fetch_or(now, std::sync::atomic::Ordering::SeqCst);
+            now.then_some(5)
+        });
+        let report = recover(&map, &*device);
+        if !failed.load(std::sync::atomic::Ordering::SeqCst) {
+            assert_eq!(report.unwrap().fast_commits.len(), 2);
+            break;
+        }
+        let why = report.map(drop).expect_err("a call failed");
+        assert!(matches!(why, JournalError::Device(_)), "{n}: {why}");
+    }
+}
+
+#[test]
+fn a_copy_for_past_the_end_of_the_device_is_refused() {
+    for (block, fits) in [(LOG_AT + 1999, true), (LOG_AT + 2000, false)] {
+        let mut w = Writer::new((JournalIncompat::REVOKE, 0));
+        w.transaction(&[], &[(block, 1)]);
+        match recover(&w.map, &*w.device) {
+            Ok(report) => assert!(fits && report.transactions == 1),
+            Err(JournalError::Corrupt(why)) => {
+                assert_eq!((why.pblk, fits), (Some(Pblk(block)), false));
+            }
+            Err(why) => panic!("{why}"),
+        }
+    }
 }
 
 /// A log with this many revoked blocks in each transaction, and the device that it is on.

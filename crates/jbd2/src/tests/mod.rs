@@ -9,7 +9,7 @@
 //! | `writes` | what is written, where and in which order |
 //! | `waiting` | calls that wait for the commit thread, and calls that do not |
 
-mod device;
+pub(crate) mod device;
 mod faults;
 mod recovered;
 mod setup;
