@@ -7,6 +7,7 @@ use crate::superblock::read_superblock;
 use uext4_block::BlockOp;
 use uext4_check::{CheckOptions, NoProgress};
 use uext4_ondisk::Inode;
+use uext4_vfs::attr::XattrFlags;
 use uext4_vfs::filesystem::FileSystem;
 use uext4_vfs::{Caller, Errno};
 
@@ -401,6 +402,54 @@ fn a_number_that_is_used_again_is_another_file() {
 }
 
 #[test]
+fn ranges_of_a_number_are_those_of_the_file_that_has_it_then() {
+    let base = base();
+    let (gone, dir) = (base.ino("gone"), base.ino("dir"));
+    let (less, more) = base.replayed(&[
+        add(gone, 10, 1, FREE),
+        unlink(Ino::ROOT, "gone", gone),
+        add(gone, 0, 2, FREE + 10),
+        base.made(gone, |inode| inode.size = 2 << 10),
+        create(dir, "new", gone),
+    ]);
+    let extents = format!(", 0+2 at {}", FREE + 10);
+    assert_eq!(more, [line("dir/new", gone, 1, 2 << 10, &extents)]);
+    assert_eq!(less.len(), 1, "{less:?}");
+}
+
+#[test]
+fn a_name_in_a_directory_that_is_gone_is_passed_over() {
+    let base = base();
+    let (kept, empty) = (base.ino("kept"), base.ino("empty"));
+    let (less, more) = base.replayed(&[
+        unlink(Ino::ROOT, "empty", empty),
+        link(empty, "in", kept),
+        unlink(empty, "in", kept),
+    ]);
+    assert_eq!((less.len(), more), (1, vec![]), "{less:?}");
+}
+
+#[test]
+fn a_file_with_attributes_in_inodes_is_not_deleted() {
+    let base = base_as("fast_commit,ea_inode");
+    let fs = mount(&base.device);
+    let gone = base.ino("gone");
+    let node = fs.inodes.get_inode(gone).expect("an inode");
+    let flags = XattrFlags::empty();
+    fs.setxattr(&Caller::root(), &node, b"user.a", &[7; 5000], flags)
+        .expect("an attribute");
+    drop(node);
+    fs.unmount().expect("unmount");
+    let unlinked = [unlink(Ino::ROOT, "gone", gone)];
+    let again = base.made(gone, |_| {});
+    for records in [&unlinked[..], &[unlinked[0].clone(), again]] {
+        let refused = replay_on(&base.device, records).expect_err("not possible");
+        assert!(matches!(refused, Ext4Error::Unsupported(_)), "{refused}");
+        assert_eq!(shown(&base.device), base.shown);
+    }
+}
+
+#[test]
 fn an_inode_that_changes_keeps_its_links_and_its_blocks() {
     let base = base();
     let (kept, dir) = (base.ino("kept"), base.ino("dir"));
@@ -462,6 +511,8 @@ fn names_that_cannot_be_are_refused() {
         "removes a directory with names",
     );
     base.refuses(&[link(Ino(7), "reserved", kept)], Ino(7), "reserved");
+    let over = [link(Ino::ROOT, "dir", kept)];
+    base.refuses(&over, dir, "removes a directory with names");
 }
 
 #[test]
