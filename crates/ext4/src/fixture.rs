@@ -90,9 +90,10 @@ impl TestDevice {
         self.fail(BlockOp::Read, at..at + fs.volume.block_size(), Errno::EIO);
     }
 
-    /// No call fails from now on.
-    pub fn work(&self) {
-        self.failing.lock().expect("a lock").clear();
+    /// No call fails from now on. Whether all that were to fail did.
+    pub fn work(&self) -> bool {
+        let failing = std::mem::take(&mut *self.failing.lock().expect("a lock"));
+        failing.iter().all(|failing| failing.left == 0)
     }
 
     /// Where discards or allocations began and ended since this was last asked.
