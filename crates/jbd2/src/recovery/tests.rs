@@ -370,6 +370,26 @@ fn what_a_skipped_log_holds_is_never_replayed() {
     }
 }
 
+/// A log with one transaction and the feature of fast commits.
+fn before_fast_commits() -> Writer {
+    let features = JournalIncompat::REVOKE | JournalIncompat::FAST_COMMIT;
+    let mut w = Writer::new((JournalIncompat::REVOKE, 0));
+    w.at = 1;
+    w.sb.incompat = features;
+    w.sb.raw.feature_incompat = features.bits().into();
+    w.transaction(&[], &[(10, 1)]);
+    w
+}
+
+impl Writer {
+    /// The superblock says that the log begins with its first block and transaction.
+    fn begin_at_first(&mut self) {
+        self.sb.raw.start = 1.into();
+        self.sb.raw.sequence = FIRST_TID.0.into();
+        log::write_super(&self.map, &mut self.sb).unwrap();
+    }
+}
+
 /// A fast commit of transaction `tid`, a block: a range that inode 12 no longer has.
 fn fast_commit(tid: Tid) -> Vec<u8> {
     let mut block = vec![0; BLOCK];
@@ -385,18 +405,11 @@ fn fast_commit(tid: Tid) -> Vec<u8> {
 
 #[test]
 fn fast_commits_on_top_of_the_last_transaction_are_reported_until_they_are_replaced() {
-    let features = JournalIncompat::REVOKE | JournalIncompat::FAST_COMMIT;
-    let mut w = Writer::new((JournalIncompat::REVOKE, 0));
-    w.at = 1;
-    w.sb.incompat = features;
-    w.sb.raw.feature_incompat = features.bits().into();
-    w.transaction(&[], &[(10, 1)]);
+    let mut w = before_fast_commits();
     let area = w.sb.fast_commit_area();
     for (tid, found) in [(w.tid.next(), 0), (w.tid, 1)] {
         w.map.write(area.start, &fast_commit(tid)).unwrap();
-        w.sb.raw.start = 1.into();
-        w.sb.raw.sequence = FIRST_TID.0.into();
-        log::write_super(&w.map, &mut w.sb).unwrap();
+        w.begin_at_first();
         let report = recover(&w.map, &*w.device).unwrap();
         assert_eq!((report.transactions, report.fast_commits.len()), (1, found));
         assert_eq!(is_empty(&w.map).unwrap(), found == 0);
@@ -413,19 +426,12 @@ fn fast_commits_on_top_of_the_last_transaction_are_reported_until_they_are_repla
 /// Fast commits of two blocks, on a device whose calls fail in turn.
 #[test]
 fn fast_commits_are_read_to_their_end_or_not_at_all() {
-    let features = JournalIncompat::REVOKE | JournalIncompat::FAST_COMMIT;
-    let mut w = Writer::new((JournalIncompat::REVOKE, 0));
-    w.at = 1;
-    w.sb.incompat = features;
-    w.sb.raw.feature_incompat = features.bits().into();
-    w.transaction(&[], &[(10, 1)]);
+    let mut w = before_fast_commits();
     let area = w.sb.fast_commit_area();
     for at in area.take(2) {
         w.map.write(at, &fast_commit(w.tid)).unwrap();
     }
-    w.sb.raw.start = 1.into();
-    w.sb.raw.sequence = FIRST_TID.0.into();
-    log::write_super(&w.map, &mut w.sb).unwrap();
+    w.begin_at_first();
     for n in 0.. {
         let device = Arc::new(TestDevice::new((*w.device).clone(), BLOCK));
         let map = LogMap::new(Arc::clone(&device) as Arc<_>, BLOCK, w.map.runs().to_vec());
