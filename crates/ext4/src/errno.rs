@@ -99,6 +99,9 @@ mod tests {
             wanted: 2,
             limit: 1,
         };
+        assert!(Ext4Error::from(full.clone()).is_too_large_for_log());
+        let other = Ext4Error::from(JournalError::HostFull);
+        assert!(!other.is_too_large_for_log());
         let log_damage = JournalError::from(Corrupt::new(CorruptKind::JournalFirst));
         let nowhere = BlockError::OutOfRange {
             op: BlockOp::Read,

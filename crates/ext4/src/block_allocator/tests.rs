@@ -193,12 +193,21 @@ fn nothing_is_allocated_or_freed_without_write_access() {
         assert_eq!(fs.blocks.free_blocks_total(), before);
         claimed.map(drop)
     };
+    let claim_this = |fs: &Ext4, handle: &Handle<'_>, _: Run| {
+        let at = Run {
+            pblk: Pblk(6000),
+            len: 2,
+        };
+        fs.blocks.claim_this_run(handle, at, &mut |_, _| Ok(()))
+    };
     let free = |fs: &Ext4, handle: &Handle<'_>, run| fs.blocks.free_run(handle, run);
     let free_node =
         |fs: &Ext4, handle: &Handle<'_>, run: Run| fs.blocks.free_metadata(handle, run.pblk);
     with(|group| [None, bits_buffer(group)], publish, true);
     with(|group| [Some(&group.desc_buffer), None], publish, true);
     with(|group| [Some(&group.desc_buffer), None], claim, true);
+    with(|group| [None, bits_buffer(group)], claim_this, true);
+    with(|group| [Some(&group.desc_buffer), None], claim_this, true);
     with(|group| [None, bits_buffer(group)], free, false);
     with(|group| [Some(&group.desc_buffer), None], free, false);
     with(
@@ -318,6 +327,40 @@ fn metadata_gets_space_of_the_host_again_where_blocks_were_discarded() {
     assert_eq!(all.map(space), [0, 0, 0, 0, 0]);
     fs.blocks.trim(0, u64::MAX, 0).expect("trim");
     assert_eq!(all.map(space), [1, 1, 1, 1, 0]);
+}
+
+#[test]
+fn metadata_gets_space_of_the_host_again_where_freed_blocks_were_discarded() {
+    let (fs, device) = small_fs();
+    let space = |pblk| {
+        device.take_calls(BlockOp::Allocate);
+        let pblk = Pblk(pblk);
+        let run = Run { pblk, len: 1 };
+        fs.volume.allocate_on_host(run).expect("space");
+        device.take_calls(BlockOp::Allocate).len()
+    };
+    let all = [990, 1100, 1160, 1299, 6000];
+    assert_eq!(all.map(space), [1, 1, 1, 1, 1]);
+    fs.blocks.discard_freed(&[(1100, 150), (1000, 100)]);
+    let discarded = device.take_calls(BlockOp::Discard);
+    assert_eq!(discarded, [(1000 * KIB, 1250 * KIB)]);
+    assert_eq!(all.map(space), [1, 1, 1, 0, 0]);
+}
+
+#[test]
+fn data_that_cannot_be_written_is_an_error() {
+    let (fs, device) = small_fs();
+    let run = fs.blocks.reserve_blocks(Pblk(5000), 2, true).expect("room");
+    let data = [1; 2048];
+    // Whole blocks, and a part of them.
+    for (within, len) in [(0, 2048), (7, 100)] {
+        device.fail_once(BlockOp::Write, 0..u64::MAX, Errno::EIO);
+        let filled = fs.blocks.fill_run(run, within, &data[..len]);
+        assert!(matches!(filled, Err(Ext4Error::Device(_))), "{filled:?}");
+        device.work();
+        let filled = fs.blocks.fill_run(run, within, &data[..len]);
+        assert_eq!(filled.expect("written"), len);
+    }
 }
 
 #[test]

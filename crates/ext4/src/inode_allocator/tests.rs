@@ -2,6 +2,7 @@ use super::*;
 use crate::fixture::*;
 use crate::fs::Ext4;
 use crate::inode::reference::InodeRef;
+use crate::kinds;
 
 /// Without checksums the bits of inodes that were never used are claimed in any order.
 const PLAIN: &str = "^metadata_csum,^metadata_csum_seed,^orphan_file";
@@ -187,21 +188,25 @@ fn no_inode_is_made_in_a_group_that_is_left_alone() {
 }
 
 #[test]
-fn no_inode_is_released_without_write_access() {
-    for has_bitmap in [true, false] {
+fn no_inode_is_claimed_or_released_without_write_access() {
+    let fails = |has_bitmap, work: fn(&Ext4, &Handle<'_>, Ino) -> Result<()>| {
         let fs = four_groups(|_| {});
         let (node, group) = (file(&fs, "f"), group_of(&fs, 0));
         let attached = match has_bitmap {
             true => &bits_of(&fs, 0).buffer,
             false => &group.desc_buffer,
         };
-        let released = on_aborted_journal(&fs, &[attached], |handle| {
-            fs.numbers.release_ino(handle, node.ino, false)
+        let done = on_aborted_journal(&fs, &[attached], |handle| work(&fs, handle, node.ino));
+        assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
+    };
+    for has_bitmap in [true, false] {
+        fails(has_bitmap, |fs, handle, ino| {
+            fs.numbers.release_ino(handle, ino, false)
         });
-        assert!(
-            matches!(released, Err(Ext4Error::Journal(_))),
-            "{released:?}"
-        );
+        fails(has_bitmap, |fs, handle, ino| {
+            let next = Ino(ino.0 + 1);
+            fs.numbers.claim_this_ino(handle, next, false).map(drop)
+        });
     }
 }
 
@@ -317,4 +322,14 @@ fn inodes_deleted_just_now_are_passed_over_and_remembered() {
     assert!(rest.note_none(bits, 16), "one is free, and rests");
     assert!(!rest.may_admit(group));
     fs.crash();
+}
+
+#[test]
+fn a_block_in_two_roles_is_no_bitmap() {
+    let fs = four_groups(|_| {});
+    let group = group_of(&fs, 2);
+    let other = fs.volume.cache().get_unread(group.inode_bitmap().0);
+    other.set_kind(kinds::EXTENT_NODE, 7);
+    let why = fs.numbers.inode_bits(group).map(drop);
+    assert!(matches!(why, Err(Ext4Error::Corrupt(_))), "{why:?}");
 }

@@ -107,7 +107,6 @@ impl Ext4 {
         if self.volume.options.read_only || self.volume.is_mounted() {
             return Err(Ext4Error::ReadOnly);
         }
-        self.volume.journal().check_aborted()?;
         self.volume.journal().reopen()?;
         let marked = self.mark_mounted();
         if marked.is_err() {

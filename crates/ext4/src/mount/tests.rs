@@ -34,28 +34,52 @@ fn an_image_is_as_long_as_it_says() {
     }
 }
 
-/// Replaces the mapping of the journal by two runs: all but its last block, and one block elsewhere.
-fn move_end_of_journal(device: &Arc<TestDevice>, to: impl FnOnce(&Ext4, Extent) -> Pblk) {
+/// Changes the root of the journal's extents in an image without checksums.
+fn change_journal_map(
+    device: &Arc<TestDevice>,
+    change: impl FnOnce(&Ext4, &[Extent], &mut [u8; 60]),
+) {
     let fs = mount(device);
     let journal = fs.inodes.get_inode(Ino(8)).expect("the journal");
     let extents = fs.mapping.extents(&journal).expect("extents");
-    let mut last = *extents.last().expect("an extent");
-    last.len -= 1;
-    let moved = Extent {
-        lblk: Lblk(last.lblk.0 + u32::from(last.len)),
-        len: 1,
-        pblk: to(&fs, extents[0]),
-        unwritten: false,
-    };
     let mut root = journal.state().i_block;
     let place = fs.table.inode_place(journal.ino, false).expect("a place");
-    let mut node = ExtentNodeMut::new(&mut root);
-    node.set_extent(extents.len() - 1, last);
-    node.insert_extent_at(extents.len(), moved).expect("room");
+    change(&fs, &extents, &mut root);
     let offset = place.buffer.block() * 1024 + place.offset as u64 + 40;
     drop(journal);
     fs.unmount().expect("unmount");
     device.change(offset, 60, |bytes| bytes.copy_from_slice(&root));
+}
+
+/// Replaces the mapping of the journal by two runs: all but its last block, and one block elsewhere.
+fn move_end_of_journal(device: &Arc<TestDevice>, to: impl FnOnce(&Ext4, Extent) -> Pblk) {
+    change_journal_map(device, |fs, extents, root| {
+        let mut last = *extents.last().expect("an extent");
+        last.len -= 1;
+        let moved = Extent {
+            lblk: Lblk(last.lblk.0 + u32::from(last.len)),
+            len: 1,
+            pblk: to(fs, extents[0]),
+            unwritten: false,
+        };
+        let mut node = ExtentNodeMut::new(root);
+        node.set_extent(extents.len() - 1, last);
+        node.insert_extent_at(extents.len(), moved).expect("room");
+    });
+}
+
+#[test]
+fn a_journal_with_a_damaged_map_is_refused() {
+    let device = image(8 << 20, PLAIN);
+    change_journal_map(&device, |_, _, root| root[0] ^= 1);
+    let mounted = try_mount(&device, |_| {}).map(drop);
+    let Err(Ext4Error::Corrupt(why)) = mounted else {
+        panic!("{mounted:?}");
+    };
+    assert_eq!(
+        (why.kind, why.ino),
+        (CorruptKind::ExtentMagic, Some(Ino(8)))
+    );
 }
 
 #[test]
@@ -484,6 +508,32 @@ fn a_mount_is_marked_in_the_superblock_or_fails() {
     device.fail_once(BlockOp::Write, SUPERBLOCK_OFFSET..2048, Errno::EIO);
     let mounted = try_mount(&device, |_| {}).map(drop);
     assert_eq!(mounted.expect_err("refused").errno(), Errno::EIO);
+}
+
+#[test]
+fn a_remount_for_writing_is_marked_in_the_superblock_or_fails() {
+    let fails = |features: &str, fault: fn(&Ext4, &TestDevice)| {
+        let device = image(8 << 20, features);
+        let fs = mount(&device);
+        let remount = |read_only| {
+            let wanted = MountOptions {
+                read_only,
+                ..fs.volume.options.clone()
+            };
+            fs.remount(&wanted)
+        };
+        remount(true).expect("for reading");
+        fault(&fs, &device);
+        let remounted = remount(false);
+        assert_eq!(remounted.expect_err("refused").errno(), Errno::EIO);
+        assert!(fs.volume.is_read_only() && !fs.volume.is_mounted());
+    };
+    for features in ["", "^has_journal"] {
+        fails(features, |fs, _| abort(fs));
+        fails(features, |_, device| {
+            device.fail_once(BlockOp::Write, SUPERBLOCK_OFFSET..2048, Errno::EIO);
+        });
+    }
 }
 
 #[test]
