@@ -1,4 +1,4 @@
-//! Differences of overlays of one backing file: what both have from there is not read.
+//! Differences of overlays of one backing file, and of copies by reference: what both have from one place is not read.
 use uext4_testkit::prelude::*;
 
 use crate::export::diff;
@@ -7,6 +7,7 @@ use uext4::{
     Qcow2Device, TimeSet,
 };
 use uext4_block::CountDevice;
+use uext4_testkit::loop_device::LoopDevice;
 
 const FILES: usize = 64;
 const FILE_BYTES: usize = 256 << 10;
@@ -14,16 +15,29 @@ const FILE_BYTES: usize = 256 << 10;
 /// An image with its files, and how many bytes were read of them.
 struct Counted {
     fs: Filesystem,
-    files: [Arc<CountDevice<FileDevice>>; 2],
+    files: Vec<Arc<CountDevice<FileDevice>>>,
+}
+
+/// A file that counts.
+fn file(path: &Path) -> Arc<CountDevice<FileDevice>> {
+    let options = DeviceOptions::read_only().exclusive(false);
+    Arc::new(CountDevice::new(FileDevice::open(path, &options).unwrap()))
 }
 
 impl Counted {
+    /// An image that is a file.
+    fn raw(path: &Path) -> Counted {
+        let file = file(path);
+        let options = ImageOptions::read_only().exclusive(false);
+        Counted {
+            fs: Filesystem::open_device(file.clone(), &options).unwrap(),
+            files: vec![file],
+        }
+    }
+
+    /// An overlay in qcow2.
     fn open(overlay: &Path, base: &Path) -> Counted {
-        let open = |path: &Path| {
-            let options = DeviceOptions::read_only().exclusive(false);
-            Arc::new(CountDevice::new(FileDevice::open(path, &options).unwrap()))
-        };
-        let [over, below] = [open(overlay), open(base)];
+        let [over, below] = [file(overlay), file(base)];
         let mut backing: Arc<dyn BlockDevice> = below.clone();
         if base.extension().is_some_and(|name| name == "qcow2") {
             backing = Arc::new(Qcow2Device::open(base, backing, None).unwrap());
@@ -32,7 +46,7 @@ impl Counted {
         let options = ImageOptions::read_only().exclusive(false);
         Counted {
             fs: Filesystem::open_device(Arc::new(device), &options).unwrap(),
-            files: [over, below],
+            files: vec![over, below],
         }
     }
 
@@ -64,11 +78,9 @@ fn change(image: &Path) {
     fs.unmount().unwrap();
 }
 
-#[test]
-fn what_overlays_share_is_not_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = |name: &str| dir.path().join(name);
-    let tree = path("tree");
+/// Makes `base.raw` in a directory, an image of files whose data is apart.
+fn make_base(dir: &Path) {
+    let tree = dir.join("tree");
     fs::create_dir(&tree).unwrap();
     let mut random = fastrand::Rng::with_seed(1);
     for i in 0..FILES {
@@ -78,7 +90,14 @@ fn what_overlays_share_is_not_read() {
         fs::write(tree.join(format!("file {i}")), data).unwrap();
     }
     let options = MkfsOptions::new().from(&tree).size(64 << 20);
-    uext4::mkfs(path("base.raw"), &options, &NoProgress).unwrap();
+    uext4::mkfs(dir.join("base.raw"), &options, &NoProgress).unwrap();
+}
+
+#[test]
+fn what_overlays_share_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    make_base(dir.path());
     let made = qemu_img(dir.path(), "convert -c -f raw -O qcow2 base.raw base.qcow2");
     require!(some made);
     for (base, format) in [("base.raw", "raw"), ("base.qcow2", "qcow2")] {
@@ -106,5 +125,78 @@ fn what_overlays_share_is_not_read() {
         for name in ["old", "new", "copy"] {
             fs::remove_file(path(name)).unwrap();
         }
+    }
+}
+
+/// A file system of the kernel in which files are copied by reference; unmounted when dropped.
+struct WithReferences {
+    dir: PathBuf,
+    _loop: LoopDevice,
+}
+
+impl WithReferences {
+    /// `None` if the machine has none of this kind, or the user may not mount.
+    fn mount(kind: &str, below: &Path) -> Option<WithReferences> {
+        let (image, dir) = (below.join(kind), below.join(format!("{kind} mounted")));
+        fs::create_dir(&dir).unwrap();
+        let made = fs::File::create(&image).and_then(|file| file.set_len(512 << 20));
+        made.unwrap();
+        let program = format!("mkfs.{kind}");
+        let made = match Command::new(&program).arg("-q").arg(&image).status() {
+            Ok(made) => made,
+            Err(why) => {
+                eprintln!("skipped: {program}: {why}");
+                return None;
+            }
+        };
+        assert!(made.success(), "{program}");
+        let attached = LoopDevice::attach(&image, &[])?;
+        let mut mount = Command::new("mount");
+        mount.args(["-t", kind, attached.path()]).arg(&dir);
+        if !mount.status().is_ok_and(|mounted| mounted.success()) {
+            eprintln!("skipped: needs a kernel with {kind}");
+            return None;
+        }
+        Some(WithReferences {
+            dir,
+            _loop: attached,
+        })
+    }
+}
+
+impl Drop for WithReferences {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.dir).status();
+    }
+}
+
+#[test]
+fn what_copies_by_reference_share_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    for kind in ["xfs", "btrfs"] {
+        let mounted = require!(some WithReferences::mount(kind, dir.path()));
+        let path = |name: &str| mounted.dir.join(name);
+        make_base(&mounted.dir);
+        for name in ["old", "new"] {
+            let mut cp = Command::new("cp");
+            cp.args(["--reflink=always", "base.raw", name]);
+            assert!(cp.current_dir(&mounted.dir).status().unwrap().success());
+        }
+        // In memory only, so far.
+        change(&path("new"));
+        let [old, new] = ["old", "new"].map(|name| Counted::raw(&path(name)));
+        let before = old.read_bytes() + new.read_bytes();
+        let changed = ["Changed /file 7 [Data]"];
+        assert_eq!(diff(&old.fs, &new.fs), changed, "{kind}");
+        let read = old.read_bytes() + new.read_bytes() - before;
+        assert!(read < 4 * FILE_BYTES as u64, "{kind}: {read} bytes read");
+        // A copy has the same bytes in another place.
+        let mut cp = Command::new("cp");
+        cp.args(["--reflink=never", "new", "copy"]);
+        assert!(cp.current_dir(&mounted.dir).status().unwrap().success());
+        let copy = Counted::raw(&path("copy"));
+        assert_eq!(diff(&old.fs, &copy.fs), changed, "{kind}");
+        let read = copy.read_bytes();
+        assert!(read > (FILES * FILE_BYTES / 2) as u64, "{kind}: {read}");
     }
 }

@@ -9,13 +9,33 @@ pub struct Origin {
     len: u64,
 }
 
+/// What holds the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Store {
+    Device(DeviceId),
+    /// A file system of the host, where several files have them.
+    Host {
+        st_dev: u64,
+    },
+}
+
 /// A place on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
-    file: DeviceId,
+    store: Store,
     at: u64,
     /// How far the bytes are in what is expanded from there, if they are compressed.
     expanded: Option<u64>,
+}
+
+impl Place {
+    fn new(store: Store, at: u64) -> Place {
+        Place {
+            store,
+            at,
+            expanded: None,
+        }
+    }
 }
 
 impl Origin {
@@ -26,8 +46,13 @@ impl Origin {
 
     /// `len` bytes of a file or block device of the host, from `at` on.
     pub fn of_file(file: Option<DeviceId>, at: u64, len: u64) -> Origin {
-        let expanded = None;
-        let place = file.map(|file| Place { file, at, expanded });
+        let place = file.map(|file| Place::new(Store::Device(file), at));
+        Origin { place, len }
+    }
+
+    /// `len` bytes that several files of a file system of the host share, which are at `at` there.
+    pub(crate) fn of_host(st_dev: u64, at: u64, len: u64) -> Origin {
+        let place = Some(Place::new(Store::Host { st_dev }, at));
         Origin { place, len }
     }
 
@@ -71,10 +96,14 @@ mod tests {
             Origin::of_file(None, 4096, 10),
             Origin::of_file(file(3), 4096, 10),
             Origin::of_file(file(2), 4097, 10),
+            Origin::of_host(1, 4096, 10),
             origin.expanded(0, 10),
         ] {
             assert!(!origin.is_same_as(&other) && !other.is_same_as(&origin));
         }
+        let of_host = Origin::of_host(1, 4096, 10);
+        assert!(of_host.is_same_as(&Origin::of_host(1, 4096, 20)));
+        assert!(!of_host.is_same_as(&Origin::of_host(2, 4096, 10)));
         let unknown = Origin::unknown(10);
         assert!(!unknown.is_same_as(&unknown));
         let expanded = origin.expanded(5, 10);

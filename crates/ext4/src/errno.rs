@@ -109,7 +109,14 @@ mod tests {
             len: 1,
             device_len: 0,
         };
+        let without_code = BlockError::Io {
+            op: BlockOp::Read,
+            offset: 0,
+            len: 1,
+            source: std::io::Error::other("a device of a program"),
+        };
         for (why, wanted) in [
+            (without_code.into(), Errno::EIO),
             (CorruptKind::BlockRange.into(), Errno::EUCLEAN),
             (
                 JournalError::Unsupported("a log".into()).into(),

@@ -64,7 +64,7 @@ pub(crate) fn is_volatile(fd: &OwnedFd) -> bool {
     matches!(file_system_magic(fd), Some(TMPFS_MAGIC | RAMFS_MAGIC))
 }
 
-fn file_system_magic(fd: &OwnedFd) -> Option<u64> {
+pub(super) fn file_system_magic(fd: &OwnedFd) -> Option<u64> {
     let found = rustix::fs::fstatfs(fd).ok()?;
     Some(found.f_type as u64)
 }

@@ -21,6 +21,7 @@ use super::failure::Health;
 use super::host::HostFile;
 use super::open::{identify, open_error};
 use super::open::{open_fd, open_flags, refuse_read_only, size_of_image};
+use super::shared::SharedRuns;
 use super::uring::Rings;
 use crate::batch::{IOV_MAX, Ranged};
 use crate::device::{BlockDevice, total_len, total_len_mut};
@@ -62,6 +63,8 @@ pub struct FileDevice {
     pub(crate) direct: Option<Direct>,
     /// Empty until a batch asks; `None` if batches go request by request.
     rings: OnceLock<Option<Rings>>,
+    /// Of an image that is only read, once it was asked for.
+    shared: OnceLock<SharedRuns>,
 }
 
 impl FileDevice {
@@ -122,6 +125,7 @@ impl FileDevice {
             sector,
             direct,
             rings: choose_rings(options.engine)?,
+            shared: OnceLock::new(),
         };
         match options.size {
             Some(size) if matches!(id, DeviceId::File { .. }) => device.set_len(size)?,
@@ -391,7 +395,15 @@ impl BlockDevice for FileDevice {
     }
 
     fn origin(&self, offset: u64, len: u64) -> Origin {
-        Origin::of_file(self.identity(), offset, len)
+        // What is written is shared no more.
+        let (DeviceId::File { st_dev, .. }, true) = (self.id, self.read_only) else {
+            return Origin::of_file(self.identity(), offset, len);
+        };
+        let runs = self.shared.get_or_init(|| SharedRuns::of(&self.host.fd));
+        match runs.find(offset) {
+            (Some(at), left) => Origin::of_host(st_dev, at, len.min(left)),
+            (None, left) => Origin::of_file(self.identity(), offset, len.min(left)),
+        }
     }
 }
 

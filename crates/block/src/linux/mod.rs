@@ -11,6 +11,7 @@ mod host;
 mod open;
 mod pool;
 mod scattered;
+mod shared;
 mod uring;
 
 pub use file::FileDevice;

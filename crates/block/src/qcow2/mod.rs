@@ -426,7 +426,12 @@ impl BlockDevice for Qcow2Device {
             (Mapping::Data { at, .. }, _) => self.file.origin(at, run.len),
             (Mapping::Compressed { at, len }, _) => {
                 let skipped = offset & (self.cluster_bytes() - 1);
-                self.file.origin(at, len).expanded(skipped, run.len)
+                let origin = self.file.origin(at, len);
+                match origin.bytes() == len {
+                    true => origin.expanded(skipped, run.len),
+                    // They are kept in several places.
+                    false => Origin::unknown(run.len),
+                }
             }
             (Mapping::Backing, Some(backing)) if offset < backing.len() => {
                 let there = run.len.min(backing.len() - offset);

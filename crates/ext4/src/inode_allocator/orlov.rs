@@ -297,6 +297,20 @@ mod tests {
     }
 
     #[test]
+    fn the_mean_is_that_of_the_flex_groups() {
+        let fs = two_flexes();
+        let sum = Rooms::sum(fs.volume.groups(), 2, 5, 1);
+        let [first, second] = &*sum.flexes else {
+            panic!("{} flex groups", sum.flexes.len());
+        };
+        let of = |f: fn(&Room) -> u64| (f(&sum.mean), (f(first) + f(second)) / 2);
+        for (mean, wanted) in [of(|r| r.inodes), of(|r| r.blocks), of(|r| r.dirs)] {
+            assert_eq!(mean, wanted);
+        }
+        assert!(sum.mean.inodes > 2000 && sum.mean.dirs == 1);
+    }
+
+    #[test]
     fn any_group_has_so_many_inodes() {
         let fs = two_flexes();
         assert_eq!(fs.numbers.any_group(GroupNo(2), 1024), Some(GroupNo(2)));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
 
 /// Fails the `n`th of the calls that `counts` counts; the number that were counted.
 fn fail_nth(device: &TestDevice, n: u64, counts: fn(Call) -> bool) -> Arc<AtomicU64> {
@@ -17,9 +18,12 @@ fn fail_nth(device: &TestDevice, n: u64, counts: fn(Call) -> bool) -> Arc<Atomic
     seen
 }
 
-/// Two transactions and a checkpoint: blocks apart and together, a freed block, and revoked blocks.
+/// Two transactions and a checkpoint: blocks apart and together, more than a descriptor names, a freed block, and revoked
+/// blocks.
 fn work(journal: &Journal) -> Result<()> {
-    fill(journal, &[HOME, HOME + 1, HOME + 7, HOME + 100], 1)?;
+    let apart = [HOME, HOME + 1, HOME + 7, HOME + 100];
+    let blocks: Vec<u64> = apart.into_iter().chain(HOME + 300..HOME + 400).collect();
+    fill(journal, &blocks, 1)?;
     journal.sync()?;
     let handle = journal.start(8)?;
     let freed = journal.cache().get(HOME + 7)?;
@@ -113,6 +117,29 @@ fn a_failed_write_or_flush_of_a_log_elsewhere_reaches_the_caller() {
 }
 
 #[test]
+fn a_failed_write_without_barriers_reaches_the_caller() {
+    let calls = sweep(Call::changes, || {
+        let device = device_with(|_| ());
+        let journal = open_without_barriers(&device).expect("opens");
+        (Arc::clone(&device), device, journal)
+    });
+    assert!(calls > 15, "{calls}");
+}
+
+#[test]
+fn a_full_host_keeps_a_journal_from_closing() {
+    let (device, journal) = journal();
+    fill(&journal, &[HOME], 1).expect("fills");
+    device.fail(|call| matches!(call, Call::Write(at, _) if at >= HOME).then_some(ENOSPC));
+    let closed = journal.close(|_| Ok::<(), JournalError>(()));
+    assert!(matches!(closed, Err(JournalError::HostFull)), "{closed:?}");
+    device.heal();
+    journal.reopen().expect("reopens");
+    assert_eq!(byte_at(&device.memory, HOME), 1);
+    journal.stop();
+}
+
+#[test]
 fn a_failed_write_or_flush_without_a_log_reaches_the_caller() {
     let calls = sweep(Call::changes, || {
         let device = device_with(|_| ());
@@ -200,5 +227,12 @@ fn a_log_is_opened_with_what_recovery_left() {
         options(),
         Opened::WithFastCommits,
     );
-    again.expect("its contents are the caller's concern").stop();
+    let again = again.expect("its contents are the caller's concern");
+    fail_nth(&device, 1, Call::changes);
+    let emptied = again.flush_log();
+    assert!(
+        matches!(emptied, Err(JournalError::Device(_))),
+        "{emptied:?}"
+    );
+    again.stop();
 }

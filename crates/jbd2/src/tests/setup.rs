@@ -72,6 +72,16 @@ pub fn open(device: &Arc<TestDevice>) -> Result<Arc<Journal>> {
     open_apart(device, device)
 }
 
+/// A journal that flushes nothing.
+pub fn open_without_barriers(device: &Arc<TestDevice>) -> Result<Arc<Journal>> {
+    let options = JournalOptions {
+        barrier: false,
+        ..options()
+    };
+    let (cache, map) = (cache(device), map(device));
+    Journal::open(cache, map, FEATURES, options, Opened::Empty)
+}
+
 /// A journal with an empty log, whose opening is not among the calls.
 pub fn journal() -> (Arc<TestDevice>, Arc<Journal>) {
     let device = device_with(|_| ());

@@ -3,7 +3,7 @@
 use super::device::{Call, TestDevice};
 use super::setup::*;
 use crate::transaction::Freed;
-use crate::{Journal, JournalClient, JournalError, JournalOptions, LogFeatures, Opened};
+use crate::{Journal, JournalClient, JournalError, LogFeatures, Opened};
 use Call::{Flush, Fua, Read, Write};
 use std::sync::{Arc, Mutex};
 use uext4_block::{BlockDevice, MemoryDevice};
@@ -61,18 +61,7 @@ fn a_commit_block_follows_a_flush_and_is_durable_itself() {
 #[test]
 fn without_barriers_nothing_is_flushed() {
     let device = device_with(|_| ());
-    let options = JournalOptions {
-        barrier: false,
-        ..options()
-    };
-    let journal = Journal::open(
-        cache(&device),
-        map(&device),
-        FEATURES,
-        options,
-        Opened::Empty,
-    );
-    let journal = journal.expect("opens");
+    let journal = open_without_barriers(&device).expect("opens");
     fill(&journal, &[HOME], 1).expect("fills");
     device.take_calls();
     journal.sync().expect("commits");

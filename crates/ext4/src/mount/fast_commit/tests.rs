@@ -271,6 +271,32 @@ fn a_directory_is_made_with_names_in_it() {
 }
 
 #[test]
+fn a_range_that_came_before_a_directory_is_not_the_directorys() {
+    let base = base();
+    let records = [
+        add(NEW, 0, 1, FREE),
+        base.made(NEW, directory),
+        create(Ino::ROOT, "sub", NEW),
+    ];
+    let lines = vec![line("sub", NEW, 2, 1024, "")];
+    assert_eq!(base.replayed(&records), (vec![], lines));
+    let fs = mount(&base.device);
+    let sub = fs.inodes.get_inode(NEW).expect("an inode");
+    let extents = fs.mapping.extents(&sub).expect("extents");
+    assert_ne!(extents[0].pblk, Pblk(FREE));
+    assert_eq!(extents.len(), 1);
+}
+
+#[test]
+fn the_first_inode_that_is_not_reserved_may_have_records() {
+    let base = base();
+    let kept = base.ino("kept");
+    let found = Ino(11);
+    let (_, more) = base.replayed(&[link(found, "kept", kept)]);
+    assert!(more[0].starts_with(&format!("kept: {} links 2 ", kept.0)));
+}
+
+#[test]
 fn what_loses_its_last_name_is_deleted() {
     let base = base();
     let (gone, inner) = (base.ino("gone"), base.ino("inner"));
@@ -511,6 +537,13 @@ fn names_that_cannot_be_are_refused() {
         "removes a directory with names",
     );
     base.refuses(&[link(Ino(7), "reserved", kept)], Ino(7), "reserved");
+    let empty = base.ino("empty");
+    let again = [
+        unlink(Ino::ROOT, "empty", empty),
+        link(Ino::ROOT, "again", empty),
+        base.changed("empty", |_| {}),
+    ];
+    base.refuses(&again, empty, "names a directory twice");
     let over = [link(Ino::ROOT, "dir", kept)];
     base.refuses(&over, dir, "removes a directory with names");
 }

@@ -189,8 +189,20 @@ fn only_an_image_that_needs_it_is_recovered() {
     fs.sync().expect("sync");
     fs.crash();
     drop(fs);
-    device.fail_once(BlockOp::Write, 0..u64::MAX, Errno::EIO);
-    assert_eq!(recover(&device).expect_err("a write").errno(), Errno::EIO);
+    for op in [BlockOp::Read, BlockOp::Write, BlockOp::Flush] {
+        for before in 0.. {
+            let again = copy_of(&device);
+            again.fail_after(op, before);
+            let done = recover(&again);
+            if !again.work() {
+                done.expect("no call failed");
+                assert!(before > 2, "{op:?}: only {before}");
+                break;
+            }
+            let why = done.expect_err("a call failed");
+            assert_eq!(why.errno(), Errno::EIO, "{op:?} {before}");
+        }
+    }
     recover(&device).expect("recovered");
     let sb = read_superblock(&*device).expect("a superblock");
     assert!(!sb.incompat.contains(Incompat::RECOVER));
