@@ -496,6 +496,30 @@ fn a_new_block_goes_where_the_file_would_continue() {
 }
 
 #[test]
+fn an_extent_at_the_end_of_a_leaf_moves() {
+    let (fs, _device) = small_fs();
+    let node = file(&fs, "f");
+    // One block each, and none follows the one before it on the device.
+    let extents: Vec<_> = (0..200)
+        .map(|i| extent(i, 1, 5000 + 2 * u64::from(i)))
+        .collect();
+    insert(&fs, &node, &extents);
+    assert!(nodes(&fs, &node).len() > 2);
+    let lblks = || mapped(&fs, &node).into_iter().map(|e| e.0);
+    for from in 0..200 {
+        for (first, shift) in [(from, Shift::Up(5)), (from + 5, Shift::Down(5))] {
+            let handle = fs.volume.journal().start(64).expect("start");
+            let moved = fs.mapping.shift_extents(handle, &node, Lblk(first), shift);
+            moved.expect("moved").finish();
+            let gap = if first == from { 5 } else { 0 };
+            let wanted = (0..200).map(|at| if at < from { at } else { at + gap });
+            assert!(lblks().eq(wanted), "{from}");
+        }
+    }
+    fs.crash();
+}
+
+#[test]
 fn extents_of_every_leaf_move() {
     let (fs, _device) = small_fs();
     let node = scattered(&fs, 300);
