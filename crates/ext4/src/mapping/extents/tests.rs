@@ -496,6 +496,24 @@ fn a_new_block_goes_where_the_file_would_continue() {
 }
 
 #[test]
+fn a_node_with_a_wrong_checksum_is_damage() {
+    let (fs, device) = small_fs();
+    let node = scattered(&fs, 10);
+    let (ino, leaf) = (node.ino, nodes(&fs, &node)[0].block());
+    drop(node);
+    fs.unmount().expect("unmount");
+    // Its last four bytes.
+    device.change((leaf << 10) + 1020, 4, |bytes| bytes[0] ^= 1);
+    let fs = mount(&device);
+    let node = fs.inodes.get_inode(ino).expect("an inode");
+    let found = fs.mapping.extents(&node).map(drop);
+    let Err(Ext4Error::Corrupt(why)) = found else {
+        panic!("{found:?}");
+    };
+    assert_eq!((why.ino, why.pblk), (Some(ino), Some(Pblk(leaf))));
+}
+
+#[test]
 fn an_extent_at_the_end_of_a_leaf_moves() {
     let (fs, _device) = small_fs();
     let node = file(&fs, "f");

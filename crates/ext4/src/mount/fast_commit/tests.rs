@@ -26,6 +26,13 @@ struct Base {
     inodes: BTreeMap<&'static str, (Ino, Vec<u8>, Vec<Extent>)>,
 }
 
+/// What the table has of an inode.
+fn raw_of(fs: &Ext4, node: &InodeRef) -> Vec<u8> {
+    let place = fs.table.inode_place(node.ino, false).expect("a place");
+    let size = usize::from(fs.volume.params.inode_size);
+    place.buffer.read().data()[place.offset..place.offset + size].to_vec()
+}
+
 fn base_as(features: &str) -> Base {
     let device = image(8 << 20, features);
     let fs = mount(&device);
@@ -45,11 +52,11 @@ fn base_as(features: &str) -> Base {
     linked.expect("link");
     fs.sync().expect("sync");
     let inodes = made.iter().map(|(name, node, _)| {
-        let place = fs.table.inode_place(node.ino, false).expect("a place");
-        let size = usize::from(fs.volume.params.inode_size);
-        let raw = place.buffer.read().data()[place.offset..place.offset + size].to_vec();
-        let extents = fs.mapping.extents(node).expect("extents");
-        (*name, (node.ino, raw, extents))
+        let extents = match node.is_inline() {
+            true => Vec::new(),
+            false => fs.mapping.extents(node).expect("extents"),
+        };
+        (*name, (node.ino, raw_of(&fs, node), extents))
     });
     let inodes = inodes.collect();
     let params = fs.volume.params;
@@ -564,6 +571,88 @@ fn inodes_that_cannot_be_are_refused() {
     let of_root = base.made(Ino::ROOT, directory);
     base.refuses(&[of_root], Ino::ROOT, "as none can be");
     base.refuses(&[add(dir, 0, 1, FREE)], dir, "what has no extents");
+}
+
+/// An image with `small`, a file whose data is in its inode, and what the table has of that.
+fn with_small() -> (Base, Ino, Vec<u8>) {
+    let mut base = base_as("fast_commit,inline_data");
+    let fs = mount(&base.device);
+    let small = file(&fs, "small");
+    FileSystem::write(&*fs, &small, 0, b"hello").expect("write");
+    fs.sync().expect("sync");
+    let (ino, raw) = (small.ino, raw_of(&fs, &small));
+    assert!(small.is_inline());
+    drop(small);
+    fs.unmount().expect("unmount");
+    base.shown = shown(&base.device);
+    (base, ino, raw)
+}
+
+/// What the file holds that the records leave.
+fn data_of(base: &Base, ino: Ino) -> Vec<u8> {
+    let fs = mount(&base.device);
+    let node = fs.inodes.get_inode(ino).expect("an inode");
+    let mut data = vec![0; 9];
+    let n = FileSystem::read(&*fs, &node, 0, &mut data).expect("read");
+    data.truncate(n);
+    data
+}
+
+#[test]
+fn data_in_an_inode_changes_and_comes_with_a_new_file() {
+    let (base, small, raw) = with_small();
+    let at = raw.windows(5).position(|w| w == b"hello").expect("data");
+    let mut changed = raw.clone();
+    changed[at..at + 5].copy_from_slice(b"world");
+    let record = |ino, raw: &[u8]| FastCommitRecord::Inode {
+        ino,
+        raw: raw.into(),
+    };
+    let (less, more) = base.replayed(&[
+        record(small, &changed),
+        record(NEW, &raw),
+        create(Ino::ROOT, "new", NEW),
+    ]);
+    assert_eq!((less, more), (vec![], vec![line("new", NEW, 1, 5, "")]));
+    assert_eq!(data_of(&base, small), b"world");
+    assert_eq!(data_of(&base, NEW), b"hello");
+}
+
+#[test]
+fn data_leaves_an_inode_for_blocks() {
+    let (base, small, raw) = with_small();
+    let mut inode = Inode::decode(&raw, &base.params).expect("an inode");
+    inode.flags = InodeFlags::EXTENTS;
+    inode.size = 2 << 10;
+    ExtentNodeMut::init(&mut inode.i_block, 0);
+    let (less, more) = base.replayed(&[add(small, 0, 2, FREE), base.inode(small, &inode)]);
+    let extents = format!(", 0+2 at {FREE}");
+    assert_eq!(more, [line("small", small, 1, 2 << 10, &extents)]);
+    assert_eq!(less.len(), 1, "{less:?}");
+}
+
+#[test]
+fn data_in_an_inode_that_cannot_be_is_refused() {
+    let (base, small, raw) = with_small();
+    let kept = base.ino("kept");
+    // The inode of a file that has blocks.
+    let mut inode = Inode::decode(&raw, &base.params).expect("an inode");
+    let old = Inode::decode(&base.inodes["kept"].1, &base.params).expect("an inode");
+    inode.generation = old.generation;
+    let mut over = raw.clone();
+    inode.encode_into(&mut over, &base.params);
+    let record = |ino, raw: &[u8]| FastCommitRecord::Inode {
+        ino,
+        raw: raw.into(),
+    };
+    base.refuses(&[record(kept, &over)], kept, "a file that has blocks");
+    let mut damaged = raw.clone();
+    let end = 128 + usize::from(inode.extra_isize);
+    // The first attribute is that of the data: its value is longer than the inode.
+    damaged[end + 4 + 8] = 0xff;
+    let why = "attribute";
+    base.refuses(&[record(small, &damaged)], small, why);
+    base.refuses(&[record(NEW, &damaged)], NEW, why);
 }
 
 /// Records of every kind.
