@@ -488,6 +488,17 @@ fn a_directory_of_claimed_entries() {
         let made = fs.namei.create(&me, &dir, b"new", &new).map(drop);
         assert!(made.is_err(), "{called}: {made:?}");
     }
+    // What is read past damage takes no more time.
+    let options = MountOptions {
+        read_only: true,
+        ..MountOptions::default()
+    };
+    let fs = Ext4::mount(device.clone(), options).expect("mount");
+    let dir = fs.namei.lookup(&me, &fs.top(), b"large").expect("a name");
+    let found = fs.namei.lookup(&me, &dir, b"missing").map(drop);
+    assert!(matches!(found, Err(Ext4Error::Corrupt(_))), "{found:?}");
+    let (names, faults) = fs.list_readable(&dir).expect("a directory");
+    assert_eq!((names, faults.len()), (vec![b"file".to_vec()], 1));
 }
 
 /// A directory with two names: neither path makes a loop or frees it under the other.

@@ -147,7 +147,14 @@ impl Directory {
             }
             return (names, faults);
         }
-        for lblk in (0..self.dir_blocks(dir)).map(Lblk) {
+        for lblk in self.mapped_blocks(dir) {
+            let lblk = match lblk {
+                Ok(lblk) => lblk,
+                Err(fault) => {
+                    faults.push(fault);
+                    continue;
+                }
+            };
             // In a tree, the first block is always its root; which others are nodes shows in them.
             let role = match self.is_hashed(dir) && lblk.0 == 0 {
                 true => Role::Index(DxKind::Root),

@@ -134,6 +134,26 @@ impl Directory {
         self.volume.sb.compat.contains(Compat::DIR_INDEX) && dir.flags().contains(InodeFlags::INDEX)
     }
 
+    /// The blocks that a directory maps, in order; of a hole once that it is there, so that a size which is only claimed takes no
+    /// time. No more are there than the file system has blocks.
+    fn mapped_blocks(&self, dir: &Inode) -> impl Iterator<Item = Result<Lblk>> {
+        let most = self.volume.geometry().blocks_count;
+        let blocks = u64::from(self.dir_blocks(dir)).min(most);
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let lblk = Lblk(u32::try_from(next).ok().filter(|_| next < blocks)?);
+            let found = self.mapping.map_block(dir, lblk);
+            next += match &found {
+                Ok(run) if run.pblk.is_none() => u64::from(run.len),
+                _ => 1,
+            };
+            Some(found.and_then(|run| match run.pblk {
+                Some(_) => Ok(lblk),
+                None => Err(hole(dir, lblk)),
+            }))
+        })
+    }
+
     /// A block of a directory, checked as what it is used as.
     pub(crate) fn dir_block(&self, dir: &Inode, lblk: Lblk, role: Role) -> Result<Arc<Buffer>> {
         let remembered = dir.blocks();
@@ -145,10 +165,7 @@ impl Directory {
             return Ok(Arc::clone(buffer));
         }
         let Some(pblk) = self.mapping.map_block(dir, lblk)?.pblk else {
-            return Err(Corrupt::new(CorruptKind::DirShort)
-                .ino(dir.ino)
-                .detail(format_args!("no block {lblk}"))
-                .into());
+            return Err(hole(dir, lblk));
         };
         let buffer = self
             .volume
@@ -241,9 +258,8 @@ impl Directory {
         if !fault.is_fault() || !self.volume.is_read_only() {
             return Err(fault);
         }
-        let leaves =
-            (0..self.dir_blocks(dir)).map(|lblk| self.dir_block(dir, Lblk(lblk), Role::Leaf));
-        for leaf in leaves.flatten() {
+        let blocks = self.mapped_blocks(dir).flatten();
+        for leaf in blocks.filter_map(|lblk| self.dir_block(dir, lblk, Role::Leaf).ok()) {
             if let Some(hit) = self.find_in_leaf(&leaf, name)? {
                 return Ok(Found::Hit(hit));
             }
@@ -310,4 +326,9 @@ impl Directory {
             self.volume.dir_end(),
         )?)
     }
+}
+
+fn hole(dir: &Inode, lblk: Lblk) -> Ext4Error {
+    let why = Corrupt::new(CorruptKind::DirShort).ino(dir.ino);
+    why.detail(format_args!("no block {lblk}")).into()
 }
