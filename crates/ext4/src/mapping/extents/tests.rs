@@ -372,6 +372,30 @@ fn a_cut_without_space_for_a_node_is_refused() {
 }
 
 #[test]
+fn a_conversion_without_space_for_a_node_is_refused() {
+    let device = image(64 << 20, "");
+    let fs = mount(&device);
+    let node = file(&fs, "f");
+    let most = EXTENT_LEN_MAX_UNWRITTEN + 1;
+    let apart = [50_000, 50_010, 50_020].map(|at| extent(at, 1, u64::from(at)));
+    insert(&fs, &node, &[extent(0, most, 10_000)]);
+    insert(&fs, &node, &apart);
+    while fs.blocks.reserve_blocks(Pblk(0), 8192, true).is_ok() {}
+    let handle = fs.volume.journal().start(64).expect("start");
+    let mut map = node.map.write();
+    let range = (0, u64::from(most));
+    let converted = fs
+        .mapping
+        .convert_extents(&handle, &node, &mut map, range, Written::No, true);
+    assert!(
+        matches!(converted, Err(Ext4Error::NoSpace)),
+        "{converted:?}"
+    );
+    drop((map, handle));
+    fs.crash();
+}
+
+#[test]
 fn an_extent_becomes_part_of_the_one_before_it_or_fails() {
     let (fs, _device) = small_fs();
     let node = scattered(&fs, 100);
