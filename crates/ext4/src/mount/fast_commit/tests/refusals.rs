@@ -33,25 +33,27 @@ fn a_replay_without_space_is_refused() {
     // The inode has room for four extents.
     let a_node: Records = |base| {
         let kept = base.ino("kept");
-        let ranges = (0..4).map(|i| add(kept, 20 + 2 * i, 1, FREE + 2 * u64::from(i)));
-        let grown = base.changed("kept", |inode| inode.size = 40 << 10);
+        let ranges = (0..4).map(|i| add(kept, 40 + 2 * i, 1, FREE + 2 * u64::from(i)));
+        let grown = base.changed("kept", |inode| inode.size = 60 << 10);
         ranges.chain([grown]).collect()
     };
-    let holes: Records = |base| {
-        let kept = base.ino("kept");
-        [1, 3, 5, 7].map(|at| del(kept, at, 1)).to_vec()
-    };
+    let a_hole: Records = |base| vec![del(base.ino("kept"), 5, 1)];
     let of_ranges: Vec<u64> = (0..4).map(|i| FREE + 2 * i).collect();
     for (i, (free, records)) in [
         (&[][..], a_directory),
         (&[], long_names),
         (&of_ranges, a_node),
-        (&[], holes),
+        (&[], a_hole),
     ]
     .into_iter()
     .enumerate()
     {
         let base = base();
+        let fs = mount(&base.device);
+        let kept = fs.inodes.get_inode(base.ino("kept")).expect("an inode");
+        allocate_apart(&fs, &kept, 20, 3);
+        drop(kept);
+        fs.unmount().expect("unmount");
         leave_free(&base.device, free);
         let done = replay_on(&base.device, &records(&base));
         assert!(matches!(done, Err(Ext4Error::NoSpace)), "{i}: {done:?}");

@@ -270,6 +270,28 @@ fn data_in_an_inode_changes_and_comes_with_a_new_file() {
 }
 
 #[test]
+fn a_file_without_blocks_has_its_data_in_the_inode_from_a_record_on() {
+    let (base, _, raw) = with_small();
+    let mut inode = Inode::decode(&raw, &base.params).expect("an inode");
+    inode.generation = Generation(7);
+    let mut within = raw.clone();
+    inode.encode_into(&mut within, &base.params);
+    let within = FastCommitRecord::Inode {
+        ino: NEW,
+        raw: within.into(),
+    };
+    let made = [
+        base.made(NEW, |inode| inode.size = 0),
+        create(Ino::ROOT, "new", NEW),
+    ];
+    let with_range = [&made[..], &[add(NEW, 0, 1, FREE), within.clone()]].concat();
+    base.refuses(&with_range, NEW, "a file that has blocks");
+    let (less, more) = base.replayed(&[&made[..], &[within]].concat());
+    assert_eq!((less, more), (vec![], vec![line("new", NEW, 1, 5, "")]));
+    assert_eq!(data_of(&base, NEW), b"hello");
+}
+
+#[test]
 fn data_leaves_an_inode_for_blocks() {
     let (base, small, raw) = with_small();
     let mut inode = Inode::decode(&raw, &base.params).expect("an inode");
