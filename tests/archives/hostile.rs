@@ -4,6 +4,7 @@ use crate::generator::Generator;
 use crate::layout::{self, Pack};
 use tar::{Builder, EntryType, Header};
 use uext4_build::Input;
+use uext4_testkit::prelude::*;
 
 pub fn header(kind: EntryType, size: u64) -> Header {
     let mut header = Header::new_ustar();
@@ -367,7 +368,10 @@ fn fuzz_changed_archives() {
         std::fs::write(&path, bytes).unwrap();
         let mut options = options(vec![Input::from(path.as_path())]);
         (options.spool, options.limit) = (Some(dir.path().to_owned()), 64 << 20);
-        if let Ok((device, _)) = device(&options) {
+        let made = device(&options);
+        let code = code_of_limited_command(dir.path());
+        assert_eq!(code, if made.is_ok() { 0 } else { 1 }, "seed {seed}");
+        if let Ok((device, _)) = made {
             made_some += 1;
             let report = uext4_check::check(&device, &Default::default(), &uext4_check::NoProgress);
             let report = report.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
@@ -380,6 +384,19 @@ fn fuzz_changed_archives() {
         );
     }
     assert!(made_some * 10 > count, "too few are read: {made_some}");
+}
+
+/// The exit code of the command that makes an image of `archive` in a directory, with 256 MiB of memory of its own. The image is removed.
+fn code_of_limited_command(dir: &Path) -> i32 {
+    let mut command = Command::new("prlimit");
+    command
+        .arg("--data=268435456")
+        .arg(built::command().unwrap());
+    command.args(["mkfs", "-q", "--limit", "64M", "image", "--from", "archive"]);
+    let out = command.current_dir(dir).output().unwrap();
+    let _ = std::fs::remove_file(dir.join("image"));
+    let said = String::from_utf8_lossy(&out.stderr);
+    out.status.code().unwrap_or_else(|| panic!("{said}"))
 }
 
 /// Gives each header that is found a checksum that fits.
