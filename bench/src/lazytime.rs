@@ -17,8 +17,10 @@ use anyhow::ensure;
 use clap::Args;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::time::Duration;
 use uext4::{AtimeUpdate, File, Filesystem, OpenOptions};
 use uext4_ext4::MountOptions;
+use uext4_vfs::attr::Timestamp;
 
 /// Inodes of 256 bytes in a block of 4 KiB.
 const PER_BLOCK: u64 = 16;
@@ -125,6 +127,14 @@ fn name(i: u64) -> String {
     format!("file.{i}")
 }
 
+/// Waits until the time that inodes get is another: a file that is read twice in one tick has its access time already.
+fn await_tick() {
+    let before = Timestamp::coarse();
+    while Timestamp::coarse() == before {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 struct Job<'a> {
     args: &'a LazytimeArgs,
 }
@@ -147,6 +157,7 @@ impl Workload for Job<'_> {
         let passes = if counted { 1 } else { self.args.passes };
         let mut samples: Vec<Sample> = Vec::new();
         for _ in 0..passes {
+            await_tick();
             files.each_block(tasks, TableBlock::read)?;
             for (op, mode) in MODES.into_iter().enumerate() {
                 let write = || files.each_block(tasks, |block| block.write(mode));
