@@ -14,6 +14,7 @@ pub struct Origin {
 enum Store {
     Device(DeviceId),
     /// A file system of the host, where several files have them.
+    #[cfg(any(target_os = "linux", test))]
     Host {
         st_dev: u64,
     },
@@ -51,6 +52,7 @@ impl Origin {
     }
 
     /// `len` bytes that several files of a file system of the host share, which are at `at` there.
+    #[cfg(any(target_os = "linux", test))]
     pub(crate) fn of_host(st_dev: u64, at: u64, len: u64) -> Origin {
         let place = Some(Place::new(Store::Host { st_dev }, at));
         Origin { place, len }
