@@ -311,16 +311,19 @@ fn blocks_that_cannot_be_discarded_are_free_as_before() {
     assert_eq!((run.pblk, run.len), (Pblk(2000), 10));
 }
 
+/// How often the host is asked for the space of a block of metadata.
+fn calls_for_space(fs: &Ext4, device: &TestDevice, pblk: u64) -> usize {
+    device.take_calls(BlockOp::Allocate);
+    let pblk = Pblk(pblk);
+    let run = Run { pblk, len: 1 };
+    fs.volume.allocate_on_host(run).expect("space");
+    device.take_calls(BlockOp::Allocate).len()
+}
+
 #[test]
 fn metadata_gets_space_of_the_host_again_where_blocks_were_discarded() {
     let (fs, device) = small_fs();
-    let space = |pblk| {
-        device.take_calls(BlockOp::Allocate);
-        let pblk = Pblk(pblk);
-        let run = Run { pblk, len: 1 };
-        fs.volume.allocate_on_host(run).expect("space");
-        device.take_calls(BlockOp::Allocate).len()
-    };
+    let space = |pblk| calls_for_space(&fs, &device, pblk);
     leave_only(&fs, &[(1000, 300)]);
     let all = [990, 1100, 1160, 1299, 6000];
     assert_eq!(all.map(space), [1, 1, 1, 1, 1]);
@@ -332,13 +335,7 @@ fn metadata_gets_space_of_the_host_again_where_blocks_were_discarded() {
 #[test]
 fn metadata_gets_space_of_the_host_again_where_freed_blocks_were_discarded() {
     let (fs, device) = small_fs();
-    let space = |pblk| {
-        device.take_calls(BlockOp::Allocate);
-        let pblk = Pblk(pblk);
-        let run = Run { pblk, len: 1 };
-        fs.volume.allocate_on_host(run).expect("space");
-        device.take_calls(BlockOp::Allocate).len()
-    };
+    let space = |pblk| calls_for_space(&fs, &device, pblk);
     let all = [990, 1100, 1160, 1299, 6000];
     assert_eq!(all.map(space), [1, 1, 1, 1, 1]);
     fs.blocks.discard_freed(&[(1100, 150), (1000, 100)]);

@@ -308,6 +308,15 @@ fn a_damaged_descriptor_is_found_when_mounting() {
     assert!(matches!(mounted, Err(Ext4Error::Corrupt(_))), "{mounted:?}");
 }
 
+/// Remounts for reading or for writing.
+fn remounted_as(fs: &Ext4, read_only: bool) -> Result<()> {
+    let wanted = MountOptions {
+        read_only,
+        ..fs.volume.options.clone()
+    };
+    fs.remount(&wanted)
+}
+
 #[test]
 fn a_file_without_a_name_is_no_reason_against_other_options() {
     let (fs, _device) = small_fs();
@@ -472,13 +481,7 @@ fn a_mount_for_reading_has_nothing_to_sync_and_becomes_none() {
     device.work();
     drop(fs);
     let fs = mount(&device);
-    let remounted = |read_only| {
-        let wanted = MountOptions {
-            read_only,
-            ..fs.volume.options.clone()
-        };
-        fs.remount(&wanted)
-    };
+    let remounted = |read_only| remounted_as(&fs, read_only);
     remounted(true).expect("for reading");
     device.fail(BlockOp::Flush, 0..u64::MAX, Errno::EIO);
     fs.sync().expect("nothing is flushed");
@@ -515,13 +518,7 @@ fn a_remount_for_writing_is_marked_in_the_superblock_or_fails() {
     let fails = |features: &str, fault: fn(&Ext4, &TestDevice)| {
         let device = image(8 << 20, features);
         let fs = mount(&device);
-        let remount = |read_only| {
-            let wanted = MountOptions {
-                read_only,
-                ..fs.volume.options.clone()
-            };
-            fs.remount(&wanted)
-        };
+        let remount = |read_only| remounted_as(&fs, read_only);
         remount(true).expect("for reading");
         fault(&fs, &device);
         let remounted = remount(false);
