@@ -161,6 +161,7 @@ impl File {
     ///
     /// # Errors
     /// `EBADF`: not open for reading. `EISDIR`, `EIO`, `EUCLEAN`.
+    #[inline]
     pub fn read_at(&self, data: &mut [u8], offset: u64) -> Result<usize> {
         self.run("read_at", || self.open.read_at(offset, data))
     }
@@ -250,6 +251,7 @@ impl File {
     ///
     /// # Errors
     /// `EBADF`: not open for writing. `ENOSPC`, `EFBIG`, `EROFS`, `EIO`.
+    #[inline]
     pub fn write_at(&self, data: &[u8], offset: u64) -> Result<usize> {
         self.run("write_at", || self.open.write_at(offset, data))
     }

@@ -24,7 +24,13 @@ pub(crate) fn run<T>(
         let path = (!path.is_empty()).then(|| tracing::field::display(path.escape_ascii()));
         tracing::debug_span!("library", operation, inode, path, errno = Empty)
     };
-    in_span(span, work).inspect_err(|e| FAILURES.get_or_init(|_| Failures::new()).count(e.errno()))
+    in_span(span, work).inspect_err(|e| count_failure(e.errno()))
+}
+
+/// Apart from what calls it, which succeeds nearly always and fits into its caller.
+#[cold]
+fn count_failure(errno: Errno) {
+    FAILURES.get_or_init(|_| Failures::new()).count(errno);
 }
 
 /// How many operations on images failed in this process, by error number: those of [`Filesystem`], [`Dir`],

@@ -248,6 +248,7 @@ impl<F: FileSystem, M: Deref<Target = F>> OpenFile<M> {
     }
 
     /// Checks that it may be written, and clears set-id bits before the data changes.
+    #[inline]
     fn prepare_write(&self, data: &[u8], flags: IoFlags) -> Result<()> {
         if !self.flags.contains(OpenFlags::WRITE) {
             return Err(Errno::EBADF.into());
@@ -255,6 +256,11 @@ impl<F: FileSystem, M: Deref<Target = F>> OpenFile<M> {
         if self.opener.has(Capabilities::FSETID) || data.is_empty() {
             return Ok(());
         }
+        self.clear_set_id(flags)
+    }
+
+    /// Clears the set-id bits that a write of the opener clears.
+    fn clear_set_id(&self, flags: IoFlags) -> Result<()> {
         let attr = self.mount.getattr(&self.node)?;
         let mode = permission::mode_after_write(&attr, &self.opener);
         if mode.is_some() {
