@@ -29,7 +29,7 @@
 //! | `in_directories` | turns of workers that each have a directory, beside a peer |
 //! | `sample`, `grid`, `histogram`, `spread`, `memory` | what is measured |
 //! | `report`, `locks`, `stages`, `tables`, `host`, `progress` | what is printed |
-// fork(2), in `conflicts`; the allocator of `transfers`.
+// fork(2), in `conflicts`; clone(2), a peer; the allocator of `transfers`.
 #![deny(unsafe_code)]
 
 mod age;

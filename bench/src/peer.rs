@@ -1,7 +1,6 @@
 //! The kernel as a peer, for workloads that have no file system of the host beside them.
 
 use clap::ValueEnum;
-use nix::sched::{CloneFlags, unshare};
 
 /// The peers of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -16,9 +15,4 @@ impl Peer {
             Peer::Kernel => "kernel",
         }
     }
-}
-
-/// Gives the calling thread a new IPC namespace of the kernel; the one it had goes, unless others have it.
-pub fn new_ipc_namespace() -> nix::Result<()> {
-    unshare(CloneFlags::CLONE_NEWIPC)
 }

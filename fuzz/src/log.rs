@@ -75,7 +75,7 @@ fn make(number: usize, options: &str, used: bool) -> Base {
     if used {
         let fs = mount(Arc::clone(&device) as Arc<dyn BlockDevice>).expect(options);
         base::fill(&fs);
-        let root = fs.root().expect("a root");
+        let root = fs.root().expect("a root").clone();
         let listed = fs.readdir(&Caller::root(), &root, 0, &mut |entry| {
             entries.push((entry.name.to_vec(), entry.ino as u32));
             true

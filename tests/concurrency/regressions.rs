@@ -24,7 +24,7 @@ fn a_whiteout_without_an_inode_changes_nothing() {
         };
         let device = Arc::new(shape.make().expect("an image"));
         let fs = mount(device.clone()).expect("mounts");
-        let root = fs.root().expect("there");
+        let root = fs.root().expect("there").clone();
         make(&fs, &root, b"a", NewKind::Regular).expect("is made");
         if existing {
             make(&fs, &root, b"b", NewKind::Regular).expect("is made");
@@ -59,7 +59,7 @@ fn power_lost_while_a_range_is_put_in() {
     };
     let device = Arc::new(RecordDevice::new(shape.make().expect("an image")).expect("records"));
     let fs = mount(Arc::clone(&device) as Arc<dyn BlockDevice>).expect("mounts");
-    let root = fs.root().expect("there");
+    let root = fs.root().expect("there").clone();
     let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
     let blocks = 60_000;
     for at in (0..blocks).step_by(2) {
@@ -95,7 +95,7 @@ fn power_lost_while_a_range_is_put_in() {
 fn space_that_is_being_trimmed_is_no_lack_of_space() {
     let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
     let fs = mount(device.clone()).expect("mounts");
-    let root = fs.root().expect("there");
+    let root = fs.root().expect("there").clone();
     let (stop, fs_ref) = (AtomicBool::new(false), &*fs);
     let written = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -131,7 +131,7 @@ fn space_that_is_being_trimmed_is_no_lack_of_space() {
 fn a_list_that_finds_no_block_leaves_no_orphan() {
     let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
     let fs = mount(device.clone()).expect("mounts");
-    let (root, caller) = (fs.root().expect("there"), Caller::root());
+    let (root, caller) = (fs.root().expect("there").clone(), Caller::root());
     let dir = make(&fs, &root, b"d", NewKind::Directory).expect("is made");
     let name = b"system.posix_acl_default";
     FileSystem::setxattr(&*fs, &caller, &dir, name, &acl(60), XattrFlags::empty()).expect("is set");
@@ -161,7 +161,7 @@ fn blocks_that_a_journaled_file_has_can_be_written() {
     };
     let device = Arc::new(shape.make().expect("an image"));
     let fs = mount(device.clone()).expect("mounts");
-    let root = fs.root().expect("there");
+    let root = fs.root().expect("there").clone();
     let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
     let flags = fs.files.flags(&file) | InodeFlags::JOURNAL_DATA;
     fs.files
@@ -203,7 +203,7 @@ fn blocks_that_a_journaled_file_has_can_be_written() {
     fs.crash();
     drop(fs);
     let fs = mount(device.clone()).expect("recovers");
-    let root = fs.root().expect("there");
+    let root = fs.root().expect("there").clone();
     let file = FileSystem::lookup(&*fs, &Caller::root(), &root, b"f").expect("there");
     check(&fs, &file);
     drop((file, root));
@@ -223,7 +223,7 @@ fn a_directory_that_finds_no_room_stays_whole() {
         };
         let device = Arc::new(shape.make().expect("an image"));
         let fs = mount(device.clone()).expect("mounts");
-        let (root, caller) = (fs.root().expect("there"), Caller::root());
+        let (root, caller) = (fs.root().expect("there").clone(), Caller::root());
         let dir = make(&fs, &root, b"d", NewKind::Directory).expect("is made");
         let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
         let full = make(&fs, &root, b"full", NewKind::Regular).expect("is made");
@@ -259,7 +259,7 @@ fn an_acl_pushes_data_out_of_a_full_inode() {
     for shape in [Shape::INLINE[0], Shape::INLINE[2], Shape::INLINE[4]] {
         let device = Arc::new(shape.make().expect("an image"));
         let fs = mount(device.clone()).expect("mounts");
-        let root = fs.root().expect("there");
+        let root = fs.root().expect("there").clone();
         let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
         fs.put(&file, 0, &[9; 100]);
         let is_inline = || file.flags().contains(InodeFlags::INLINE_DATA);

@@ -116,7 +116,7 @@ fn data_goes_one_way_or_the_other() {
         let inner = shape.make().expect("an image");
         let device = Arc::new(RecordDevice::new(inner).expect("records"));
         let fs = mount_as(Arc::clone(&device) as Arc<dyn BlockDevice>, round + 1).expect("mounts");
-        let root = fs.root().expect("there");
+        let root = fs.root().expect("there").clone();
         let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
         let versions = &Versions {
             fs: &fs,
@@ -157,7 +157,7 @@ fn judge_cuts(
         let marks = log.marks_before(&cut);
         let Some(mark) = marks.last() else { continue };
         let fs = mount(Arc::clone(&image) as Arc<_>).expect("recovers");
-        let root = fs.root().expect("there");
+        let root = fs.root().expect("there").clone();
         let file = fs.lookup(&Caller::root(), &root, b"f").expect("there");
         for (block, want) in synced[mark.value as usize - 1].iter().enumerate() {
             let mut bytes = [0; 8];
@@ -188,7 +188,7 @@ fn small_directories_are_moved_and_filled() {
         let shape = shapes[round as usize % shapes.len()];
         let device = Arc::new(shape.make().expect("an image"));
         let fs = mount_as(device.clone(), round + 1).expect("mounts");
-        let root = fs.root().expect("there");
+        let root = fs.root().expect("there").clone();
         let make_dir = |d| make(&fs, &root, format!("d{d}").as_bytes(), NewKind::Directory);
         let dirs: Vec<InodeRef> = (0..4).map(|d| make_dir(d).expect("is made")).collect();
         std::thread::scope(|scope| {
@@ -275,7 +275,7 @@ fn large_values_where_space_is_short() {
         };
         let device = Arc::new(shape.make().expect("an image"));
         let fs = mount_as(device.clone(), round + 1).expect("mounts");
-        let root = fs.root().expect("there");
+        let root = fs.root().expect("there").clone();
         let full = make(&fs, &root, b"full", NewKind::Regular).expect("is made");
         let size = fill(&fs, &full, 64 << 10);
         fs.resize(&full, size - (300 << 10));
@@ -347,7 +347,7 @@ fn a_journaled_file_with_much_behind_its_end_goes() {
     };
     let device = Arc::new(shape.make().expect("an image"));
     let fs = mount(device.clone()).expect("mounts");
-    let root = fs.root().expect("there");
+    let root = fs.root().expect("there").clone();
     let file = make(&fs, &root, b"f", NewKind::Regular).expect("is made");
     journal(&fs, &file, true);
     fs.put(&file, 0, b"x");
@@ -381,7 +381,7 @@ fn everything_runs_out_of_space() {
         let device = Arc::new(shape.make().expect("an image"));
         let data = (round % 4 == 3).then_some(DataMode::Journal);
         let fs = mount_in(device.clone(), round + 1, data).expect("mounts");
-        let root = fs.root().expect("there");
+        let root = fs.root().expect("there").clone();
         let full = make(&fs, &root, b"full", NewKind::Regular).expect("is made");
         let dir = make(&fs, &root, b"d", NewKind::Directory).expect("is made");
         let make_file = |i| make(&fs, &root, format!("f{i}").as_bytes(), NewKind::Regular);

@@ -5,7 +5,7 @@ use uext4_testkit::image::mount;
 use uext4_testkit::prelude::*;
 
 fn make(fs: &Ext4, name: &[u8], kind: NewKind<'_>) -> Result<uext4_ext4::InodeRef, Errno> {
-    let root = fs.root().map_err(|e| e.errno())?;
+    let root = fs.root().map_err(|e| e.errno())?.clone();
     let new = NewNode { mode: 0o755, kind };
     FileSystem::create(fs, &Caller::root(), &root, name, &new).map_err(|e| e.errno())
 }
@@ -27,7 +27,7 @@ fn damaged() -> (Arc<MemoryDevice>, Ino, Pblk) {
 
 fn look(fs: &Ext4) -> Errno {
     let root = Caller::root();
-    let dir = FileSystem::lookup(fs, &root, &fs.root().expect("there"), b"d").expect("there");
+    let dir = FileSystem::lookup(fs, &root, fs.root().expect("there"), b"d").expect("there");
     let found = FileSystem::lookup(fs, &root, &dir, b"x").map(drop);
     found.expect_err("is damaged").errno()
 }
@@ -57,7 +57,7 @@ fn damage_is_recorded_and_the_mount_does_as_it_is_told() {
         FileSystem::lookup(
             &*again,
             &Caller::root(),
-            &again.root().expect("there"),
+            again.root().expect("there"),
             b"before",
         )
         .expect("is there");

@@ -43,7 +43,7 @@ fn create(fs: &Ext4, dir: &InodeRef, name: &str, kind: NewKind<'_>) -> Result<In
 
 /// A bit of every structure: a hashed directory, a tree of extents, attributes in inode and block, links.
 fn fill(fs: &Ext4, part: usize) -> Result<()> {
-    let (root, who) = (fs.root()?, Caller::root());
+    let (root, who) = (fs.root()?.clone(), Caller::root());
     let dir = create(fs, &root, &format!("dir{part}"), NewKind::Directory)?;
     for i in 0..30 {
         let name = format!("{i}{}", "n".repeat(40));
@@ -130,7 +130,7 @@ fn subject(args: &str, crashed: bool) -> Result<Subject> {
 /// The blocks of data of regular files and of long symbolic links: nothing protects them.
 fn data_blocks(fs: &Ext4) -> Result<BTreeSet<u64>> {
     let (who, mut blocks) = (Caller::root(), BTreeSet::new());
-    let mut left = vec![fs.root()?];
+    let mut left = vec![fs.root()?.clone()];
     while let Some(dir) = left.pop() {
         for name in tree::names(fs, &dir, ENTRIES_MAX)? {
             let node = FileSystem::lookup(fs, &who, &dir, &name)?;
@@ -196,11 +196,11 @@ fn walk(fs: &Ext4, seen: &mut Tree, damaged: &mut bool) -> Result<()> {
         told(&e)
     };
     let root = match FileSystem::root(fs) {
-        Ok(root) => root,
+        Ok(root) => root.clone(),
         Err(e) => return ask(e),
     };
     let who = Caller::root();
-    let mut left = vec![(Vec::new(), root)];
+    let mut left = vec![(Vec::new(), root.clone())];
     while let Some((path, dir)) = left.pop() {
         let mut names = Vec::new();
         let listed = FileSystem::readdir(fs, &who, &dir, 0, &mut |entry| {
@@ -255,12 +255,12 @@ fn change(fs: &Ext4) {
     let Ok(root) = FileSystem::root(fs) else {
         return;
     };
-    if let Ok(file) = create(fs, &root, "new", NewKind::Regular) {
+    if let Ok(file) = create(fs, root, "new", NewKind::Regular) {
         let _ = fs.files.write(&file, 0, &[1; 3000], true);
     }
-    let _ = FileSystem::unlink(fs, &who, &root, b"file0");
-    let _ = FileSystem::rmdir(fs, &who, &root, b"dir1");
-    if let Ok(dir) = FileSystem::lookup(fs, &who, &root, b"dir0") {
+    let _ = FileSystem::unlink(fs, &who, root, b"file0");
+    let _ = FileSystem::rmdir(fs, &who, root, b"dir1");
+    if let Ok(dir) = FileSystem::lookup(fs, &who, root, b"dir0") {
         let _ = create(fs, &dir, "new", NewKind::Directory);
         let _ = FileSystem::unlink(fs, &who, &dir, format!("8{}", "n".repeat(40)).as_bytes());
     }

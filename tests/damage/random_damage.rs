@@ -67,7 +67,7 @@ fn exercise(bytes: &[u8], seed: u64) {
     };
     let caller = Caller::root();
     let mut left = Vec::new();
-    left.extend(FileSystem::root(&*fs));
+    left.extend(FileSystem::root(&*fs).cloned());
     let (mut seen, mut nodes) = (0, Vec::new());
     while let Some(dir) = left.pop() {
         let mut names = Vec::new();

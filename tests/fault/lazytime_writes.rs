@@ -93,7 +93,7 @@ fn lazytime_on_a_failing_device() {
             let fs2 = Arc::clone(&fs);
             let r = within("work", move || {
                 let me = Caller::root();
-                let top = fs2.namei.root().unwrap();
+                let top = fs2.namei.root().unwrap().clone();
                 let mut errs = 0;
                 let mut fsync_ok_after = 0;
                 for i in 0..300 {

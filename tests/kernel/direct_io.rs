@@ -73,7 +73,7 @@ impl Pair<'_> {
             let flags = flags | OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
             rustix::fs::open(&path, flags, Mode::from_raw_mode(0o644))
         };
-        let top = FileSystem::root(fs)?;
+        let top = FileSystem::root(fs)?.clone();
         let _ = FileSystem::unlink(fs, &Caller::root(), &top, b"file");
         Ok(Pair {
             fs,

@@ -86,7 +86,7 @@ fn in_blocks(rows: &[[u64; 4]], block: u64) -> Vec<[u64; 4]> {
 }
 
 fn ours(fs: &Ext4, name: &str) -> Vec<Vec<[u64; 4]>> {
-    let root = fs.root().expect("there");
+    let root = fs.root().expect("there").clone();
     let node = FileSystem::lookup(fs, &Caller::root(), &root, name.as_bytes()).expect("there");
     let ask = |of, start, len| {
         let extents = fs.files.fiemap(&node, of, start, len).expect("extents");
@@ -172,7 +172,7 @@ fn a_trimmed_image_is_as_small_as_its_files() {
             mode: 0o600,
             kind: uext4_vfs::attr::NewKind::Regular,
         };
-        let root = fs.root().expect("there");
+        let root = fs.root().expect("there").clone();
         FileSystem::create(&*fs, &Caller::root(), &root, name, &new).expect("is made")
     };
     let (kept, gone) = (uext(b"kept"), uext(b"gone"));

@@ -51,7 +51,7 @@ fn flags_are_set_as_the_kernel_sets_them() {
     let root = oracle::this_process();
     let make = |name: &[u8], kind| {
         let new = NewNode { mode: 0o755, kind };
-        FileSystem::create(&*fs, &root, &fs.root().expect("there"), name, &new).expect("makes it")
+        FileSystem::create(&*fs, &root, fs.root().expect("there"), name, &new).expect("makes it")
     };
     #[rustfmt::skip]
     let both = [
@@ -99,7 +99,7 @@ fn setting_flags_needs_permission() {
         kind: NewKind::Regular,
     };
     let theirs =
-        FileSystem::create(&*fs, &root, &fs.root().expect("there"), b"f", &new).expect("makes it");
+        FileSystem::create(&*fs, &root, fs.root().expect("there"), b"f", &new).expect("makes it");
     let nodump = InodeFlags::NODUMP.bits() | fs.files.flags(&theirs).bits();
     assert_eq!(here(&fs, &user, &theirs, nodump), Err(Errno::EPERM.0));
     assert_eq!(here(&fs, &root, &theirs, nodump), Ok(nodump));
@@ -113,10 +113,10 @@ fn setting_flags_needs_permission() {
     assert_eq!(refused, Err(Errno::EPERM));
     open(OpenFlags::READ).expect("may be read");
     let gone =
-        FileSystem::unlink(&*fs, &root, &fs.root().expect("there"), b"f").map_err(|e| e.errno());
+        FileSystem::unlink(&*fs, &root, fs.root().expect("there"), b"f").map_err(|e| e.errno());
     assert_eq!(gone, Err(Errno::EPERM));
     assert_eq!(here(&fs, &root, &theirs, nodump), Ok(nodump));
-    FileSystem::unlink(&*fs, &root, &fs.root().expect("there"), b"f").expect("goes");
+    FileSystem::unlink(&*fs, &root, fs.root().expect("there"), b"f").expect("goes");
 }
 
 /// An image with projects.
@@ -130,7 +130,7 @@ const WITH_PROJECTS: Shape = Shape {
 fn projects_are_handed_down_and_kept_apart() {
     let device = Arc::new(WITH_PROJECTS.make().expect("an image"));
     let fs = uext4_testkit::image::mount(device.clone()).expect("mounts");
-    let (root, top) = (Caller::root(), fs.root().expect("there"));
+    let (root, top) = (Caller::root(), fs.root().expect("there").clone());
     let make = |dir: &InodeRef, name: &[u8], kind| {
         let new = NewNode { mode: 0o755, kind };
         FileSystem::create(&*fs, &root, dir, name, &new).expect("makes it")
@@ -197,7 +197,7 @@ fn projects_are_handed_down_and_kept_apart() {
 fn direct_access_is_handed_down_and_excludes_the_journal() {
     let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
     let fs = uext4_testkit::image::mount(device.clone()).expect("mounts");
-    let (root, top) = (Caller::root(), fs.root().expect("there"));
+    let (root, top) = (Caller::root(), fs.root().expect("there").clone());
     let make = |dir: &InodeRef, name: &[u8], kind| {
         let new = NewNode { mode: 0o755, kind };
         FileSystem::create(&*fs, &root, dir, name, &new).expect("makes it")
@@ -234,7 +234,7 @@ fn direct_access_is_handed_down_and_excludes_the_journal() {
 fn synchronous_directories_and_files_are_durable_on_return() {
     let device = Arc::new(Shape::DEFAULT.make().expect("an image"));
     let fs = uext4_testkit::image::mount(device.clone()).expect("mounts");
-    let (root, top) = (Caller::root(), fs.root().expect("there"));
+    let (root, top) = (Caller::root(), fs.root().expect("there").clone());
     let make = |dir: &InodeRef, name: &[u8], kind| {
         let new = NewNode { mode: 0o755, kind };
         FileSystem::create(&*fs, &root, dir, name, &new).expect("makes it")
@@ -251,7 +251,7 @@ fn synchronous_directories_and_files_are_durable_on_return() {
     fs.crash();
     drop((top, dir, file, fs));
     let fs = uext4_testkit::image::mount(device).expect("mounts");
-    let top = fs.root().expect("there");
+    let top = fs.root().expect("there").clone();
     let find = |dir: &InodeRef, name: &[u8]| FileSystem::lookup(&*fs, &root, dir, name);
     let file = find(&find(&top, b"d").expect("there"), b"f").expect("there");
     let mut data = [0; 7];

@@ -136,7 +136,7 @@ impl Worker<'_> {
 /// Runs `operations` on `device`; the first thing that must not be.
 fn run(device: Arc<dyn BlockDevice>, seed: u64, unit: usize, operations: u64) -> Result<()> {
     let fs = mount_as(device, seed)?;
-    let top = FileSystem::root(&*fs)?;
+    let top = FileSystem::root(&*fs)?.clone();
     let file = FileSystem::create(&*fs, &Caller::root(), &top, b"file", &NEW)?;
     let stamps = Stamps::new(unit, UNITS);
     let (done, failed) = (AtomicU64::new(0), AtomicBool::new(false));

@@ -355,7 +355,7 @@ fn fault_inodes_run_out() {
     };
     let device = Arc::new(shape.make().unwrap());
     let fs = mount(Arc::clone(&device) as Arc<_>).unwrap();
-    let (root, top) = (Caller::root(), FileSystem::root(&*fs).unwrap());
+    let (root, top) = (Caller::root(), FileSystem::root(&*fs).unwrap().clone());
     let new = NewNode {
         mode: 0o600,
         kind: NewKind::Regular,

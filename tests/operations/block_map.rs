@@ -10,7 +10,7 @@ fn create(fs: &Ext4, name: &str) -> InodeRef {
 
 fn lookup(fs: &Ext4, name: &str) -> Result<InodeRef> {
     fs.namei
-        .lookup(&Caller::root(), &fs.namei.root()?, name.as_bytes())
+        .lookup(&Caller::root(), fs.namei.root()?, name.as_bytes())
 }
 
 fn read(fs: &Ext4, file: &InodeRef, at: u64, len: usize) -> Vec<u8> {

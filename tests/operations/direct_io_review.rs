@@ -8,7 +8,7 @@ use uext4_vfs::{OpenFile, OpenFlags};
 const MARK: u32 = 0x0012_3456;
 
 fn create(fs: &Ext4, name: &[u8], mode: u16) -> InodeRef {
-    let root = FileSystem::root(fs).unwrap();
+    let root = FileSystem::root(fs).unwrap().clone();
     let new = NewNode {
         mode,
         kind: NewKind::Regular,
@@ -37,7 +37,7 @@ fn with_size(size: u64) -> Option<(Arc<Ext4>, InodeRef)> {
         }
     }
     let fs = mount(Arc::new(MemoryDevice::from_bytes(&bytes))).unwrap();
-    let root = FileSystem::root(&*fs).unwrap();
+    let root = FileSystem::root(&*fs).unwrap().clone();
     let file = FileSystem::lookup(&*fs, &Caller::root(), &root, b"a").ok()?;
     Some((fs, file))
 }

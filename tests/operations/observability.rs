@@ -28,7 +28,7 @@ fn each_operation_has_one_span_with_its_fields() {
         fs.write("/new\n", b"data").unwrap();
         fs.create_dir_all("/a/b").unwrap();
         fs.read("/missing").unwrap_err();
-        let root = fs.root().unwrap();
+        let root = fs.root().unwrap().clone();
         root.open_dir("new\n").unwrap_err();
         let file = fs.open_file("/new\n").unwrap();
         file.write_at(b"x", 0).unwrap_err();

@@ -97,7 +97,7 @@ impl History {
 
     /// What a power loss before operation `cut` must leave, and must not.
     fn assert_kept(&self, fs: &Ext4, cut: usize) {
-        let top = fs.namei.root().expect("root");
+        let top = fs.namei.root().expect("root").clone();
         let find = |path: &str| {
             let root = Caller::root();
             path.split('/').try_fold(top.clone(), |dir, name| {

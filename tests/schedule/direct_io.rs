@@ -57,7 +57,7 @@ fn leave_stale(device: &Arc<MemoryDevice>) {
     let data = vec![STALE; 256 << 10];
     fs.files.write(&file, 0, &data, true).expect("write");
     drop(file);
-    let top = fs.namei.root().expect("root");
+    let top = fs.namei.root().expect("root").clone();
     fs.namei
         .unlink(&Caller::root(), &top, b"stale")
         .expect("unlink");
@@ -85,7 +85,7 @@ fn explore_variants_on(uses: fn(&Arc<MemoryDevice>), scenario: fn(&Base, Variant
 }
 
 fn make_file(fs: &Ext4, name: &[u8]) -> InodeRef {
-    let top = fs.namei.root().expect("root");
+    let top = fs.namei.root().expect("root").clone();
     fs.namei
         .create(&Caller::root(), &top, name, &FILE)
         .expect("create")
@@ -465,7 +465,7 @@ fn extend_and_truncate(base: &Base, variant: Variant) {
 fn full(base: &Base, variant: Variant) {
     let device = base.device();
     let fs = mount(device.clone(), variant.options());
-    let top = fs.namei.root().expect("root");
+    let top = fs.namei.root().expect("root").clone();
     let file = fs
         .namei
         .lookup(&Caller::root(), &top, b"file")
@@ -569,7 +569,7 @@ fn power_loss(base: &Base, variant: Variant) {
         let seed = thread_rng().r#gen();
         let image = Arc::new(replayer.image_at(&Cut::at(cut).seeded(seed)));
         let fs = mount(image.clone(), variant.options());
-        let top = fs.namei.root().expect("root");
+        let top = fs.namei.root().expect("root").clone();
         let file = fs
             .namei
             .lookup(&Caller::root(), &top, b"file")

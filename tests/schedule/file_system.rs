@@ -155,7 +155,7 @@ pub fn mount(device: Arc<dyn BlockDevice>, options: MountOptions) -> Arc<Ext4> {
 
 /// The directory `name` of the root.
 pub fn dir(fs: &Ext4, name: &str) -> InodeRef {
-    let top = fs.namei.root().expect("root");
+    let top = fs.namei.root().expect("root").clone();
     fs.namei
         .lookup(&Caller::root(), &top, name.as_bytes())
         .expect("the directory")

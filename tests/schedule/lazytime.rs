@@ -36,7 +36,7 @@ struct Seen(Mutex<BTreeMap<String, Timestamp>>);
 impl Seen {
     /// Reads a file of the root.
     fn read(&self, fs: &Ext4, name: &str) -> InodeRef {
-        let top = fs.namei.root().expect("root");
+        let top = fs.namei.root().expect("root").clone();
         let file = fs.namei.lookup(&Caller::root(), &top, name.as_bytes());
         let file = file.expect("lookup");
         fs.files.read(&file, 0, &mut [0]).expect("read");
@@ -54,7 +54,7 @@ impl Seen {
 }
 
 fn assert_times(fs: &Ext4, times: &BTreeMap<String, Timestamp>) {
-    let top = fs.namei.root().expect("root");
+    let top = fs.namei.root().expect("root").clone();
     for (name, seen) in times {
         let file = fs.namei.lookup(&Caller::root(), &top, name.as_bytes());
         let atime = fs.attributes.attr(&file.expect("lookup")).atime;
@@ -76,7 +76,7 @@ fn evict_and_reuse(base: &Base, variant: IcacheVariant) {
         let fs = Arc::clone(&fs);
         thread::spawn(move || {
             let root = Caller::root();
-            let top = fs.namei.root().expect("root");
+            let top = fs.namei.root().expect("root").clone();
             for name in [b"1", b"2"] {
                 let made = fs.namei.create(&root, &top, name, &FILE).expect("create");
                 // Pending in an inode that goes.

@@ -67,7 +67,7 @@ impl Files {
 
     /// The directories of the worker, made where they are not there.
     fn dirs(&self, fs: &Ext4) -> anyhow::Result<Vec<InodeRef>> {
-        let (caller, root) = (Caller::root(), fs.root()?);
+        let (caller, root) = (Caller::root(), fs.root()?.clone());
         let new = NewNode {
             mode: 0o755,
             kind: NewKind::Directory,

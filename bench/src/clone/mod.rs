@@ -7,15 +7,17 @@
 //! | --- | --- |
 //! | `population` | the namespaces that are alive, of one variant |
 //! | `turnover` | the timed loops, ours and the kernel's |
+//! | `peer`, `unsafe_clone` | the kernel's calls |
 //! | `row` | what was measured |
 //! | `print` | the tables |
 
+mod peer;
 mod population;
 mod print;
 mod row;
 mod turnover;
+mod unsafe_clone;
 
-use crate::peer::{self, Peer};
 use crate::progress::Progress;
 use crate::report::Document;
 use crate::rounds::turned;
@@ -26,6 +28,7 @@ use crate::variants::{
 };
 use anyhow::anyhow;
 use clap::Args;
+use peer::Peer;
 use population::Population;
 use row::{CloneRow, Runs};
 use std::io::Write;
@@ -63,8 +66,7 @@ pub struct CloneArgs {
     /// Rounds
     #[arg(short = 'i', long, default_value_t = 3, value_parser = parse_rounds)]
     pub iterations: usize,
-    /// Takes turns with the variants at the fewest live namespaces: each worker unshares its own, in a loop;
-    /// needs root
+    /// Takes turns with the variants at the fewest live namespaces; needs root
     #[arg(long, value_name = "PEER")]
     pub peer: Option<Peer>,
     /// One more round counts locks; counting costs some speed, so it is in no other figure
@@ -113,13 +115,10 @@ pub fn run(args: &CloneArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 /// Whether the peer can run here; says why not.
 fn is_allowed(peer: Peer) -> bool {
     // A thread of its own, which takes its namespace with it.
-    match thread::spawn(peer::new_ipc_namespace).join() {
+    match thread::spawn(move || peer.turn_over()).join() {
         Ok(Ok(())) => true,
         Ok(Err(e)) => {
-            eprintln!(
-                "note: no row of {}: unshare(CLONE_NEWIPC): {e}",
-                peer.name()
-            );
+            eprintln!("note: no row of {}: {}: {e}", peer.name(), peer.call());
             false
         }
         Err(_) => false,
@@ -192,7 +191,10 @@ impl<'a> Case<'a> {
                 Some(population) => take(runs, counted, || population.turn_over(time))?,
                 // The round that counts locks has nothing to count in the kernel.
                 None if counted => {}
-                None => take(runs, false, || turnover::kernel(workers, time))?,
+                None => {
+                    let peer = self.peer.unwrap_or(Peer::Kernel);
+                    take(runs, false, || turnover::kernel(peer, workers, time))?;
+                }
             }
             progress.done();
         }

@@ -1,6 +1,7 @@
 //! The tables of a run.
 
 use super::CloneArgs;
+use super::peer::Peer;
 use super::row::CloneRow;
 use crate::histogram::LatencyUs;
 use crate::host;
@@ -18,8 +19,9 @@ struct OfWorkers<'a> {
     names: &'a [String],
     /// For each count of live namespaces, ascending, the variants' rows in order.
     by_live: Vec<(u64, Vec<&'a CloneRow>)>,
-    /// The kernel's row.
+    /// The kernel's row, and its call.
     kernel: Option<&'a CloneRow>,
+    call: &'static str,
 }
 
 /// Prints all of it, a count of workers after the other.
@@ -46,6 +48,7 @@ pub fn print(
             names,
             by_live: lives.iter().map(of_live).collect(),
             kernel: rows.iter().filter(here).find(|row| row.live.is_none()),
+            call: args.peer.map_or("", Peer::call),
         };
         let (time, rounds) = (args.time.as_secs_f64(), args.iterations);
         writeln!(
@@ -98,7 +101,8 @@ impl OfWorkers<'_> {
         let rate = kernel.row.ops_per_s;
         writeln!(
             out,
-            "kernel, unshare(CLONE_NEWIPC): {} ({}-{})",
+            "kernel, {}: {} ({}-{})",
+            self.call,
             count(rate.median),
             count(rate.min),
             count(rate.max)

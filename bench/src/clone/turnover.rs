@@ -1,7 +1,7 @@
 //! Workers that create a namespace and drop the oldest, in a loop.
 
+use super::peer::Peer;
 use crate::histogram::Histogram;
-use crate::peer;
 use crate::sample::Work;
 use crate::workers::{self, StopFlag};
 use std::collections::VecDeque;
@@ -81,14 +81,13 @@ fn turn_over(queues: &MqueueType, ring: &mut VecDeque<IpcNamespace>, stop: &Stop
     }
 }
 
-/// The same by the kernel: each worker unshares its IPC namespace, which creates one and drops that
-/// before. The kernel frees it some time later, on a work queue, which is given the time after the run.
-pub fn kernel(workers: usize, time: Duration) -> anyhow::Result<TurnOver> {
+/// The same by the kernel, which frees namespaces some time later, on a work queue, and is given the time after the run.
+pub fn kernel(peer: Peer, workers: usize, time: Duration) -> anyhow::Result<TurnOver> {
     let done = workers::run(workers, Some(time), |_, stop| {
         let mut done = TurnOver::default();
         loop {
             let since = (done.work.ops % SAMPLED == 0).then(Instant::now);
-            peer::new_ipc_namespace()?;
+            peer.turn_over()?;
             if let Some(since) = since {
                 done.work.latency.record(ns(since.elapsed()));
             }

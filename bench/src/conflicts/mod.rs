@@ -16,6 +16,7 @@ mod recorded;
 use crate::variants::VariantArgs;
 use clap::Args;
 use std::io::Write;
+use uext4_vfs::SuperVariant;
 
 /// Options of `conflicts`.
 #[derive(Clone, Debug, Args)]
@@ -40,7 +41,7 @@ pub struct ConflictsArgs {
     /// Shared lines to print of each variant
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub lines: usize,
-    /// Instead of pairs: create, unlink, lookup, stat, direct read and overwrite on every CPU, each in its own directory, and
+    /// Instead of pairs: create, unlink, lookup, stat of an open file and by path, direct read and overwrite on every CPU, each in its own directory, and
     /// queues in its own namespace, which is made and dropped
     #[arg(long, conflicts_with_all = ["gate", "on", "only", "cold", "pairs"])]
     pub every_cpu: bool,
@@ -53,6 +54,9 @@ pub struct ConflictsArgs {
     /// Prints one JSON document
     #[arg(long)]
     pub json: bool,
+    /// How the registry finds and makes superblocks of queues: keyed, nodev or beyond
+    #[arg(long, value_name = "VARIANT", default_value = "beyond")]
+    pub mqueue_super: SuperVariant,
     /// The variants.
     #[command(flatten)]
     pub variants: VariantArgs,

@@ -254,7 +254,7 @@ pub(crate) fn make(fs: &Ext4, dir: &InodeRef, name: &str, new: &NewNode) -> Inod
 /// Makes a file in the root directory.
 #[track_caller]
 pub(crate) fn file(fs: &Ext4, name: &str) -> InodeRef {
-    make(fs, &fs.namei.root().expect("root"), name, &FILE)
+    make(fs, fs.namei.root().expect("root"), name, &FILE)
 }
 
 /// Gives a file blocks, of 1 KiB each, where it has none in a range.

@@ -27,7 +27,7 @@ use crate::mapping::Mapping;
 use crate::namei::Namei;
 use crate::orphans::OrphanList;
 use crate::volume::Volume;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use uext4_vfs::ilock::RenameMutex;
 
 /// A mounted ext4 file system.
@@ -102,6 +102,7 @@ impl Ext4 {
             directories: Arc::clone(&directories),
             files: Arc::clone(&files),
             rename: RenameMutex::new(),
+            root: OnceLock::new(),
         };
         Arc::new(Ext4 {
             table: t(),

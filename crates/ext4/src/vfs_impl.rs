@@ -177,7 +177,7 @@ impl Ext4 {
 impl FileSystem for Ext4 {
     type Node = InodeRef;
 
-    fn root(&self) -> Result<InodeRef> {
+    fn root(&self) -> Result<&InodeRef> {
         self.volume.report(self.namei.root())
     }
 

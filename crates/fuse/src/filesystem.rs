@@ -50,7 +50,7 @@ pub trait FuseFileSystem: Send + Sync + 'static {
     /// # Errors
     /// `EUCLEAN`: it cannot be read.
     fn root(&self) -> Result<Node<Self>> {
-        self.fs().root()
+        self.fs().root().cloned()
     }
 
     /// The number of the root directory's inode.

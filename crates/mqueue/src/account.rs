@@ -4,7 +4,8 @@
 //! The totals have, for each user, how many bytes are reserved: those of all charges, and those that CPUs have in advance.
 //! While a user is far from the limit, a CPU reserves several charges at once, and charges and drops what it has in
 //! advance without writing a line that another CPU writes. What does not fit beside what is reserved is refused only after
-//! all that CPUs have in advance was taken back.
+//! all that CPUs have in advance was taken back. Users whose numbers differ share no lock, but for a few.
+//! A user near the limit, such as one with a default queue under the default limit, which nine of them fill, is charged in the totals each time.
 //!
 //! # Invariants
 //! - A user's bytes are what is reserved less what all CPUs have in advance. A user without either has no entry.
@@ -15,11 +16,12 @@
 //!   all CPUs have been removed, what is reserved is what is charged, and a refusal is exact.
 //!
 //! # Locking
-//! The totals have a lock of class `mqueue_accounts`; under it, one CPU's entries at a time are locked (class `mqueue`).
+//! The totals have locks of class `mqueue_accounts`, of which one is held at a time; under it, one CPU's entries at a time are locked (class
+//! `mqueue`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use uext4_sync::{CachePadded, Mutex, PerCpu, class};
+use uext4_sync::{CachePadded, Mutex, PerCpu, class, percpu};
 use uext4_vfs::{Errno, Result};
 
 /// How many charges of the same size a CPU reserves in advance.
@@ -30,9 +32,16 @@ const USERS_IN_ADVANCE_MAX: usize = 16;
 /// Bytes by user.
 #[derive(Debug)]
 pub struct Accounts {
-    totals: Mutex<HashMap<u32, Total>>,
+    /// A user's are in the table of its number, modulo how many there are.
+    totals: Box<[CachePadded<Mutex<Totals>>]>,
     advances: PerCpu<Mutex<Vec<Advance>>>,
 }
+
+/// By user.
+type Totals = HashMap<u32, Total>;
+
+/// Tables of totals for each CPU.
+const TABLES_OF_CPU: usize = 4;
 
 /// What is reserved for a user.
 #[derive(Debug)]
@@ -70,8 +79,11 @@ impl SharedAccounts {
 
 impl Default for Accounts {
     fn default() -> Accounts {
+        let table = |_| CachePadded::new(Mutex::new(&class::MQUEUE_ACCOUNTS, Totals::new()));
         Accounts {
-            totals: Mutex::new(&class::MQUEUE_ACCOUNTS, HashMap::new()),
+            totals: (0..TABLES_OF_CPU * percpu::cpu_shards())
+                .map(table)
+                .collect(),
             advances: PerCpu::new(|_| Mutex::new(&class::MQUEUE, Vec::new())),
         }
     }
@@ -83,9 +95,14 @@ impl Accounts {
         Arc::default()
     }
 
+    /// The table that has the user's totals.
+    fn totals_of(&self, uid: u32) -> &Mutex<Totals> {
+        &self.totals[uid as usize % self.totals.len()]
+    }
+
     /// What `uid` is charged.
     pub fn bytes_of(&self, uid: u32) -> u64 {
-        let mut totals = self.totals.lock();
+        let mut totals = self.totals_of(uid).lock();
         self.take_back(&mut totals, uid);
         totals.get(&uid).map_or(0, |total| total.reserved)
     }
@@ -104,7 +121,8 @@ impl Accounts {
 
     /// Reserves the bytes of a charge, and more in advance if there is room for that.
     fn reserve(&self, uid: u32, bytes: u64, max: u64) -> Result<()> {
-        let mut totals = self.totals.lock();
+        self.make_room();
+        let mut totals = self.totals_of(uid).lock();
         let fits = |total: &Total| total.max == max && total.reserved.saturating_add(bytes) <= max;
         if !totals.get(&uid).is_some_and(fits) {
             self.take_back(&mut totals, uid);
@@ -114,20 +132,27 @@ impl Accounts {
         if reserved > max {
             return Err(Errno::EMFILE.into());
         }
-        let more = self.advance(&mut totals, uid, bytes, (reserved, max));
+        let more = self.advance(uid, bytes, (reserved, max));
         let reserved = reserved + more;
         totals.insert(uid, Total { reserved, max });
         Ok(())
     }
 
-    /// Gives this CPU bytes in advance, and how many: none if all CPUs together might take more than half of what is left.
-    fn advance(
-        &self,
-        totals: &mut HashMap<u32, Total>,
-        uid: u32,
-        bytes: u64,
-        (reserved, max): (u64, u64),
-    ) -> u64 {
+    /// Releases what this CPU has in advance if that is of as many users as it may be.
+    fn make_room(&self) {
+        let advances = self.advances.get();
+        let users: Vec<u32> = match advances.lock() {
+            all if all.len() < USERS_IN_ADVANCE_MAX => return,
+            all => all.iter().map(|advance| advance.uid).collect(),
+        };
+        for uid in users {
+            take_back_from(advances, &mut self.totals_of(uid).lock(), uid);
+        }
+    }
+
+    /// Gives this CPU bytes in advance, and how many: none if all CPUs together might take more than half of what is left, or if it has some of
+    /// too many users.
+    fn advance(&self, uid: u32, bytes: u64, (reserved, max): (u64, u64)) -> u64 {
         let cpus = self.advances.iter().count() as u64;
         let more = bytes.saturating_mul(CHARGES_IN_ADVANCE);
         if more.saturating_mul(2 * cpus) > max - reserved {
@@ -140,9 +165,7 @@ impl Accounts {
             return more;
         }
         if advances.len() >= USERS_IN_ADVANCE_MAX {
-            for advance in advances.drain(..) {
-                release(totals, advance.uid, advance.bytes);
-            }
+            return 0;
         }
         advances.push(Advance {
             uid,
@@ -154,12 +177,9 @@ impl Accounts {
     }
 
     /// Takes back what CPUs have in advance for a user.
-    fn take_back(&self, totals: &mut HashMap<u32, Total>, uid: u32) {
+    fn take_back(&self, totals: &mut Totals, uid: u32) {
         for cpu in self.advances.iter() {
-            let mut advances = cpu.lock();
-            if let Some(at) = advances.iter().position(|advance| advance.uid == uid) {
-                release(totals, uid, advances.swap_remove(at).bytes);
-            }
+            take_back_from(cpu, totals, uid);
         }
     }
 
@@ -173,12 +193,20 @@ impl Accounts {
             return;
         }
         drop(advances);
-        release(&mut self.totals.lock(), uid, bytes);
+        release(&mut self.totals_of(uid).lock(), uid, bytes);
+    }
+}
+
+/// Takes back what a CPU has in advance for a user.
+fn take_back_from(cpu: &Mutex<Vec<Advance>>, totals: &mut Totals, uid: u32) {
+    let mut advances = cpu.lock();
+    if let Some(at) = advances.iter().position(|advance| advance.uid == uid) {
+        release(totals, uid, advances.swap_remove(at).bytes);
     }
 }
 
 /// Releases bytes that are reserved for a user.
-fn release(totals: &mut HashMap<u32, Total>, uid: u32, bytes: u64) {
+fn release(totals: &mut Totals, uid: u32, bytes: u64) {
     // Of a user whose entry is gone, CPUs can have entries without bytes.
     let total = totals.get_mut(&uid);
     debug_assert!(
@@ -237,6 +265,28 @@ mod tests {
         SharedAccounts::new(Accounts::new())
     }
 
+    fn known_users(accounts: &SharedAccounts) -> usize {
+        accounts
+            .0
+            .totals
+            .iter()
+            .map(|table| table.lock().len())
+            .sum()
+    }
+
+    #[test]
+    fn users_of_different_numbers_share_no_lock() {
+        let accounts = accounts();
+        let table = |uid| std::ptr::from_ref(accounts.0.totals_of(uid));
+        assert_eq!(table(1000), table(1000));
+        assert_ne!(table(1000), table(1001));
+        let _held = accounts.0.totals_of(1000).lock();
+        std::thread::scope(|scope| {
+            let charged = scope.spawn(|| accounts.charge(1001, 10, 10).is_ok());
+            assert!(charged.join().expect("ends"));
+        });
+    }
+
     #[test]
     fn a_user_is_charged_up_to_the_limit_and_no_further() {
         for max in [10, 1000, 100_000] {
@@ -249,7 +299,7 @@ mod tests {
             drop(charges);
             assert!(accounts.charge(1, max, max).is_ok());
             assert_eq!(accounts.0.bytes_of(1), 0);
-            assert!(accounts.0.totals.lock().get(&1).is_none());
+            assert!(accounts.0.totals_of(1).lock().get(&1).is_none());
         }
     }
 
@@ -273,10 +323,10 @@ mod tests {
         }
         let (most, known) = (
             USERS_IN_ADVANCE_MAX * accounts.0.advances.iter().count(),
-            accounts.0.totals.lock().len(),
+            known_users(&accounts),
         );
         assert!(known <= most, "{known} users of {most}");
         assert!((0..users).all(|uid| accounts.0.bytes_of(uid) == 0));
-        assert!(accounts.0.totals.lock().is_empty());
+        assert_eq!(known_users(&accounts), 0);
     }
 }

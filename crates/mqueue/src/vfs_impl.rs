@@ -102,8 +102,8 @@ fn is_dot(name: &[u8]) -> bool {
 impl FileSystem for Namespace {
     type Node = MqFile;
 
-    fn root(&self) -> Result<MqFile> {
-        Ok(MqFile::Root)
+    fn root(&self) -> Result<&MqFile> {
+        Ok(&MqFile::Root)
     }
 
     fn handle(&self, node: &MqFile) -> FileHandle {

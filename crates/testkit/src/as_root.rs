@@ -12,7 +12,7 @@ pub trait AsRoot {
 
     #[track_caller]
     fn top(&self) -> InodeRef {
-        done("root", b"", self.ext4().namei.root())
+        done("root", b"", self.ext4().namei.root()).clone()
     }
 
     #[track_caller]

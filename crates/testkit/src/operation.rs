@@ -151,7 +151,7 @@ impl fmt::Debug for Op {
 
 /// Finds a path; links are not followed.
 pub fn find<F: FileSystem>(fs: &F, path: &[u8]) -> Result<F::Node> {
-    let mut node = fs.root()?;
+    let mut node = fs.root()?.clone();
     for name in path.split(|b| *b == b'/').filter(|name| !name.is_empty()) {
         node = fs.lookup(&Caller::root(), &node, name)?;
     }

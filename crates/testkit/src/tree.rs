@@ -66,7 +66,7 @@ pub fn names<F: FileSystem>(fs: &F, dir: &F::Node, entries_max: usize) -> Result
 pub fn of_fs<F: FileSystem>(fs: &F) -> Result<Tree> {
     let caller = Caller::root();
     let mut tree = Tree::new();
-    let mut left = vec![(Vec::new(), fs.root()?)];
+    let mut left = vec![(Vec::new(), fs.root()?.clone())];
     while let Some((path, dir)) = left.pop() {
         let listed = names(fs, &dir, 1 << 20);
         for name in listed.with_context(|| format!("list {}", show(&path)))? {

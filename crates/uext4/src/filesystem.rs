@@ -94,7 +94,7 @@ impl Filesystem {
     /// # Errors
     /// `EUCLEAN`: damage.
     pub fn root(&self) -> Result<Dir> {
-        let root = operation::run("root", None, b"", || self.vfs().root())?;
+        let root = operation::run("root", None, b"", || self.vfs().root().cloned())?;
         Ok(Dir::new(self.session.clone(), root))
     }
 

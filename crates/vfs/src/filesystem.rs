@@ -36,8 +36,8 @@ pub trait FileSystem: Send + Sync + 'static {
     /// A counted reference to an inode.
     type Node: Clone + Send + Sync + 'static;
 
-    /// The root directory.
-    fn root(&self) -> Result<Self::Node>;
+    /// The root directory, of which the file system keeps a reference: a walk makes none.
+    fn root(&self) -> Result<&Self::Node>;
 
     /// What finds `node` again after every reference to it is gone.
     fn handle(&self, node: &Self::Node) -> FileHandle;

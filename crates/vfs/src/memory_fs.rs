@@ -98,8 +98,8 @@ impl Node {
 impl FileSystem for MemoryFs {
     type Node = u64;
 
-    fn root(&self) -> Result<u64> {
-        Ok(1)
+    fn root(&self) -> Result<&u64> {
+        Ok(&1)
     }
 
     fn handle(&self, node: &u64) -> FileHandle {

@@ -66,9 +66,9 @@ pub fn resolve<F: FileSystem>(
         if kind != FileKind::Directory && (!step.is_last || step.must_be_dir) {
             return Err(Errno::ENOTDIR.into());
         }
-        walk.at = node;
+        walk.at = Cow::Owned(node);
     }
-    Ok(walk.at)
+    Ok(walk.at.into_owned())
 }
 
 /// The directory in which the last component of `path` is or would be, and that component. With
@@ -102,12 +102,12 @@ pub fn resolve_parent<'p, F: FileSystem>(
         let node = fs.lookup(caller, &walk.at, &step.name)?;
         match fs.kind(&node)? {
             FileKind::Symlink => walk.follow(&node)?,
-            FileKind::Directory => walk.at = node,
+            FileKind::Directory => walk.at = Cow::Owned(node),
             _ => return Err(Errno::ENOTDIR.into()),
         }
     }
     Ok(Parent {
-        dir: walk.at,
+        dir: walk.at.into_owned(),
         name: Cow::Borrowed(b"."),
         must_be_dir: true,
     })
@@ -118,8 +118,8 @@ struct Walk<'a, 'p, F: FileSystem> {
     fs: &'a F,
     caller: &'a Caller,
     flags: WalkFlags,
-    /// What the next component is looked up in.
-    at: F::Node,
+    /// What the next component is looked up in: the start or the root, which others hold, or a node that was found.
+    at: Cow<'a, F::Node>,
     /// The rest of the path, after links already read.
     rest: Cow<'p, [u8]>,
     links: u32,
@@ -137,20 +137,20 @@ impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
     fn new(
         fs: &'a F,
         caller: &'a Caller,
-        start: Option<&F::Node>,
+        start: Option<&'a F::Node>,
         path: &'p [u8],
         flags: WalkFlags,
     ) -> Result<Walk<'a, 'p, F>> {
         check_path(path)?;
         let at = match start {
-            Some(start) if path[0] != b'/' => start.clone(),
+            Some(start) if path[0] != b'/' => start,
             _ => fs.root()?,
         };
         Ok(Walk {
             fs,
             caller,
             flags,
-            at,
+            at: Cow::Borrowed(at),
             rest: Cow::Borrowed(path),
             links: 0,
         })
@@ -197,7 +197,7 @@ impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
         let mut target = self.fs.readlink(self.caller, link)?;
         check_path(&target)?;
         if target[0] == b'/' {
-            self.at = self.fs.root()?;
+            self.at = Cow::Borrowed(self.fs.root()?);
         }
         target.extend_from_slice(&self.rest);
         self.rest = Cow::Owned(target);
@@ -219,7 +219,7 @@ impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
     /// Where the walk is, which must be a directory: the start may be anything.
     fn directory(self) -> Result<F::Node> {
         if self.fs.kind(&self.at)? == FileKind::Directory {
-            Ok(self.at)
+            Ok(self.at.into_owned())
         } else {
             Err(Errno::ENOTDIR.into())
         }
@@ -259,7 +259,7 @@ mod tests {
     /// `/a/b/f`, and links: `/l` to `a/b`, `/a/abs` to `/a/b/f`, `/loop` to itself, `/dangling`.
     fn tree() -> (MemoryFs, u64, u64, u64) {
         let fs = MemoryFs::new();
-        let root = fs.root().expect("has one");
+        let root = *fs.root().expect("has one");
         let a = add(&fs, root, "a", NewKind::Directory);
         let b = add(&fs, a, "b", NewKind::Directory);
         let f = add(&fs, b, "f", NewKind::Regular);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     fn parent(fs: &MemoryFs, path: &str, flags: WalkFlags) -> Result<(u64, String, bool), Errno> {
-        let start = fs.root().expect("has one");
+        let start = *fs.root().expect("has one");
         resolve_parent(fs, &ROOT, Some(&start), path.as_bytes(), flags)
             .map(|p| {
                 let name = String::from_utf8(p.name.into_owned()).expect("ascii");
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn plain_paths() {
         let (fs, a, b, f) = tree();
-        let root = fs.root().expect("has one");
+        let root = *fs.root().expect("has one");
         for (start, path, want) in [
             (root, "/", root),
             (b, "/", root),

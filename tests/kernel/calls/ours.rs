@@ -55,7 +55,7 @@ fn time(to: To) -> Option<TimeSet> {
 
 impl Ours {
     pub fn new(fs: Arc<Ext4>) -> Ours {
-        let top = FileSystem::root(&*fs).expect("a root");
+        let top = FileSystem::root(&*fs).expect("a root").clone();
         Ours {
             fs,
             name: String::new(),
@@ -429,7 +429,7 @@ impl Side for Ours {
             mode: 0o777,
             kind: NewKind::Directory,
         };
-        let root = FileSystem::root(&*self.fs).expect("a root");
+        let root = FileSystem::root(&*self.fs).expect("a root").clone();
         name.clone_into(&mut self.name);
         let caller = Caller::root();
         self.top =
@@ -518,7 +518,7 @@ impl Side for Ours {
             }
             .expect("removes it");
         }
-        let top = FileSystem::root(fs).expect("a root");
+        let top = FileSystem::root(fs).expect("a root").clone();
         FileSystem::rmdir(fs, &root, &top, self.name.as_bytes()).expect("removes it");
         self.top = top;
     }

@@ -19,7 +19,7 @@ pub fn make<F: FileSystem>(fs: &F) -> Result<()> {
     let changer = Changer {
         fs,
         caller: Caller::root(),
-        root: fs.root()?,
+        root: fs.root()?.clone(),
     };
     changer.names().context("names")?;
     changer.long().context("long")?;

@@ -60,7 +60,7 @@ fn pieces(from: u64, to: u64, mut each: impl FnMut(u64, usize) -> Result<()>) ->
 pub fn of_fs<F: FileSystem>(fs: &F) -> Result<Prints> {
     let caller = Caller::root();
     let (mut names, mut inodes) = (BTreeMap::new(), HashMap::new());
-    let mut left = vec![(Vec::new(), fs.root()?)];
+    let mut left = vec![(Vec::new(), fs.root()?.clone())];
     while let Some((path, dir)) = left.pop() {
         let listed = uext4_testkit::tree::names(fs, &dir, 1 << 20);
         for name in listed.with_context(|| format!("list {}", show(&path)))? {

@@ -6,7 +6,10 @@ use uext4_ext4::{Ext4, InodeRef};
 use uext4_testkit::model::{Content, Model};
 use uext4_testkit::operation::{Op, split};
 use uext4_vfs::attr::{NewKind, NewNode, SetAttr, TimeSet};
-use uext4_vfs::{Caller, Fallocate, FileSystem as _, IoFlags, RenameFlags, Timestamp, XattrFlags};
+use uext4_vfs::{
+    Caller, Fallocate, FileSystem as _, IoFlags, RenameFlags, Timestamp, WalkFlags, XattrFlags,
+    resolve,
+};
 
 use crate::aligned::AlignedBuf;
 
@@ -27,6 +30,8 @@ pub enum What {
     Lookup,
     LookupMissing,
     Stat,
+    /// stat(2) by path, from the root.
+    StatPath,
     Readdir,
     Mkdir,
     Rmdir,
@@ -57,7 +62,7 @@ pub struct Call {
     pub at: u64,
 }
 
-/// The mounted image and the handles that the calls use: no call walks a path.
+/// The mounted image and the handles that the calls use: only [`What::StatPath`] walks a path.
 pub struct World {
     pub fs: std::sync::Arc<Ext4>,
     pub nodes: std::collections::HashMap<Vec<u8>, InodeRef>,
@@ -96,6 +101,7 @@ impl Call {
                 | What::RenameAcross
                 | What::Lookup
                 | What::LookupMissing
+                | What::StatPath
                 | What::Readdir
                 | What::Mkdir
                 | What::Rmdir
@@ -109,6 +115,7 @@ impl Call {
             What::Lookup
                 | What::LookupMissing
                 | What::Stat
+                | What::StatPath
                 | What::Readdir
                 | What::Read
                 | What::ReadDirect
@@ -161,6 +168,10 @@ impl Call {
             What::Lookup => drop(fs.lookup(root, world.node(dir)?, name)?),
             What::LookupMissing => ensure!(fs.lookup(root, world.node(dir)?, name).is_err()),
             What::Stat => drop(fs.getattr(world.node(&self.path)?)?),
+            What::StatPath => {
+                let node = resolve(fs, root, None, &self.path, WalkFlags::FOLLOW_LAST)?;
+                fs.getattr(&node)?;
+            }
             What::Readdir => fs.readdir(root, world.node(&self.path)?, 0, &mut |_| true)?,
             What::Read | What::ReadDirect => {
                 let node = world.node(&self.path)?;
@@ -275,7 +286,7 @@ impl Call {
                 write!(learned, "{:?}", &data[from..to])
             }
             (What::Getxattr, _) => write!(learned, "{:?}", node.xattrs.get(&b"user.x"[..])),
-            (What::Stat, content) => {
+            (What::Stat | What::StatPath, content) => {
                 let size = match content {
                     Content::File(data) => data.len(),
                     _ => 0,

@@ -22,7 +22,7 @@ const FILE_BYTES: usize = 64 << 10;
 /// Other names in a directory.
 const OTHERS: usize = 20;
 /// How often readers of the shared file meet before its lock is made for many.
-const READERS_MET: usize = 300;
+pub const READERS_MET: usize = 300;
 /// Where the CPU begins in a file that both write.
 const APART: u64 = 32 << 10;
 
@@ -79,6 +79,7 @@ pub fn cases(which: usize) -> Vec<Case> {
         (Lookup, "file", ""),
         (LookupMissing, "missing", ""),
         (Stat, "file", ""),
+        (StatPath, "file", ""),
         (Mkdir, "newdir", ""),
         (Rmdir, "olddir", ""),
         (Read, "file", ""),
@@ -118,7 +119,16 @@ pub fn cases(which: usize) -> Vec<Case> {
         };
         cases.push(Case { scope, call });
     }
-    for what in [Lookup, Stat, Read, ReadDirect, Write, WriteDirect, Getxattr] {
+    for what in [
+        Lookup,
+        Stat,
+        StatPath,
+        Read,
+        ReadDirect,
+        Write,
+        WriteDirect,
+        Getxattr,
+    ] {
         let call = Call {
             what,
             path: b"s/both".to_vec(),
@@ -318,6 +328,7 @@ pub fn world(cpus: &[Cpu; 3], options: &MountOptions, cold: bool) -> Result<Arc<
     }
     let world = Arc::new(World { fs, nodes });
     // What was read has its access time, and files that many read have got what they need for that.
+    let root = ilock(&world.fs.namei.root()?.ilock, LockMode::Shared);
     let shared = ilock(&world.node(b"s/both")?.ilock, LockMode::Shared);
     for (which, cpu) in cpus.iter().enumerate().take(2) {
         let world = Arc::clone(&world);
@@ -331,7 +342,7 @@ pub fn world(cpus: &[Cpu; 3], options: &MountOptions, cold: bool) -> Result<Arc<
             Ok(())
         })?;
     }
-    drop(shared);
+    drop((shared, root));
     if cold {
         world.fs.sync()?;
     }

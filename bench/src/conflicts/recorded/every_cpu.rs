@@ -1,8 +1,9 @@
 //! The same calls on every CPU, each with a directory, a file, a namespace and a queue of its own: which lines more than
 //! one CPU writes.
 
+use super::super::ConflictsArgs;
 use super::call::{Call, What, World};
-use super::cases::{Case, Scope};
+use super::cases::{Case, READERS_MET, Scope};
 use super::cpu::Cpu;
 use super::place::{Place, Places};
 use super::queues::{self, Queues};
@@ -16,17 +17,19 @@ use std::sync::Arc;
 use uext4_ext4::MountOptions;
 use uext4_sync::stat;
 use uext4_testkit::operation::{Op, apply, find};
+use uext4_vfs::ilock::{LockMode, ilock};
 
 const FILE_BYTES: usize = 16 << 10;
 /// Files that each CPU creates while locks are counted.
 const COUNTED: usize = 16;
 
 /// What each CPU does with files.
-const CALLS: [(What, &str); 6] = [
+const CALLS: [(What, &str); 7] = [
     (What::Create, "new"),
     (What::Unlink, "old"),
     (What::Lookup, "file"),
     (What::Stat, "file"),
+    (What::StatPath, "file"),
     (What::ReadDirect, "file"),
     (What::WriteDirect, "file"),
 ];
@@ -121,7 +124,9 @@ fn world(cpus: &[Cpu], options: &MountOptions) -> Result<Arc<World>> {
         }
     }
     let world = Arc::new(World { fs, nodes });
-    // What a call that only reads needs once is not counted.
+    // What a call that only reads needs once is not counted; the root has got what a directory needs that many read.
+    let root = ilock(&world.fs.namei.root()?.ilock, LockMode::Shared);
+    let count = cpus.len();
     for (number, cpu) in cpus.iter().enumerate() {
         let world = Arc::clone(&world);
         cpu.run(move || {
@@ -129,11 +134,14 @@ fn world(cpus: &[Cpu], options: &MountOptions) -> Result<Arc<World>> {
                 .into_iter()
                 .map(|(what, name)| call(number, what, name));
             for call in calls.filter(Call::only_reads) {
-                call.run(&world, &mut call.buffer())?;
+                for _ in 0..READERS_MET.div_ceil(count) {
+                    call.run(&world, &mut call.buffer())?;
+                }
             }
             Ok(())
         })?;
     }
+    drop(root);
     Ok(world)
 }
 
@@ -166,10 +174,10 @@ fn count_locks(cpus: &[Cpu], world: &Arc<World>) -> Result<(f64, f64)> {
 ///
 /// # Errors
 /// A call that fails; ptrace(2) is not allowed here.
-pub fn measure(count: usize, options: &MountOptions) -> Result<Found> {
+pub fn measure(count: usize, args: &ConflictsArgs, options: &MountOptions) -> Result<Found> {
     let cpus: Vec<Cpu> = (0..count).map(Cpu::start).collect::<Result<_>>()?;
     let world = world(&cpus, options)?;
-    let queues = Queues::new(&cpus, &cpus[0])?;
+    let queues = Queues::new(args.mqueue_super, &cpus, &cpus[0])?;
     let mut lines = Lines::default();
     for (number, cpu) in cpus.iter().enumerate() {
         for (what, name) in CALLS {

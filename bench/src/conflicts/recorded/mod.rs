@@ -45,7 +45,7 @@ pub fn run(args: &ConflictsArgs, out: &mut dyn Write) -> Result<()> {
     unsafe_fork::set_arenas(cpus);
     if args.every_cpu {
         for variant in args.variants.variants() {
-            let found = every_cpu::measure(cpus, &variant.options)?;
+            let found = every_cpu::measure(cpus, args, &variant.options)?;
             report::print_found(out, args, &variant.name, &found)?;
         }
         return Ok(());
@@ -91,7 +91,7 @@ fn measure(args: &ConflictsArgs, on: [usize; 2], variant: &Variant) -> Result<Ou
     let cpus = [Cpu::start(on[0])?, Cpu::start(on[1])?, Cpu::start(maker)?];
     let world = cases::world(&cpus, &variant.options, args.cold)?;
     let files = record_pairs(&cpus, &world, &args.only, cases::cases)?;
-    let queues = Queues::new(&cpus[..2], &cpus[MAKER])?;
+    let queues = Queues::new(args.mqueue_super, &cpus[..2], &cpus[MAKER])?;
     let queues = record_pairs(&cpus, &queues, &args.only, queues::Case::all)?;
     let initial = cases::model();
     let mut compared = Compared {

@@ -1,5 +1,6 @@
 //! Which pairs of calls commute, and which lines they share.
 
+use super::call::What;
 use super::cases::{Case, Scope};
 use super::place::{Place, Places};
 use super::record::{Recording, Site};
@@ -38,7 +39,9 @@ pub fn kind_of_files(initial: &Model, [a, b]: [&Case; 2]) -> Option<Kind> {
     if !commute(initial, [a, b]) {
         return None;
     }
-    let shared_dir = a.call.directory() == b.call.directory();
+    let walks = [a, b].map(|case| case.call.what == What::StatPath);
+    // Two walks look a name up in the root.
+    let shared_dir = a.call.directory() == b.call.directory() || walks == [true; 2];
     Some(if a.call.allocates() || b.call.allocates() {
         Kind::Allocates
     } else if a.scope == Scope::File && b.scope == Scope::File {

@@ -10,7 +10,7 @@ use crate::aligned::AlignedBuf;
 use anyhow::{Context as _, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 use uext4_mqueue::{Description, IpcNamespace, Limits, MqOpen, MqueueType, Wait};
-use uext4_vfs::Caller;
+use uext4_vfs::{Caller, SuperVariant};
 
 /// The user of all queues, and its limit, of which all CPUs together use little.
 const USER: Caller = Caller::user(1000, 1000);
@@ -220,8 +220,8 @@ impl OfCpu {
 
 impl Queues {
     /// Makes the initial state: what CPUs share is made by the first, unless `maker` is another.
-    pub fn new(cpus: &[Cpu], maker: &Cpu) -> Result<Arc<Queues>> {
-        let types = Arc::new(MqueueType::default());
+    pub fn new(registry: SuperVariant, cpus: &[Cpu], maker: &Cpu) -> Result<Arc<Queues>> {
+        let types = Arc::new(MqueueType::new(registry));
         let shared = {
             let types = Arc::clone(&types);
             maker.run(move || {

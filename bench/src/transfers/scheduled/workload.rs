@@ -64,7 +64,7 @@ impl Place {
         match workload {
             Workload::Mdtest | Workload::CreateUnlink => {
                 let fs = mounted_for(workers, items, &choice.options)?;
-                let top = fs.root()?;
+                let top = fs.root()?.clone();
                 // Below one directory, as mdtest lays them out.
                 let all = fs.create(&root, &top, b"all", &new_node(NewKind::Directory))?;
                 let dirs = (0..workers).map(|_| OnceLock::new()).collect();
@@ -77,7 +77,7 @@ impl Place {
             }
             Workload::Randrw => {
                 let fs = mounted_for(workers, 0, &choice.options)?;
-                let top = fs.root()?;
+                let top = fs.root()?.clone();
                 let file = fs.create(&root, &top, b"file", &new_node(NewKind::Regular))?;
                 let data = AlignedBuf::zeroed(FILE_BYTES as usize);
                 fs.write_with(&file, 0, data.bytes(), IoFlags::DIRECT)?;

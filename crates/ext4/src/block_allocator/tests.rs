@@ -144,7 +144,7 @@ fn a_bitmap_with_free_metadata_is_damaged() {
 fn a_bitmap_with_a_wrong_checksum_is_damaged() {
     let device = image(8 << 20, "");
     damage_bitmap(&device, |fs, _| {
-        let root = fs.namei.root().expect("root");
+        let root = fs.namei.root().expect("root").clone();
         fs.mapping.extents(&root).expect("extents")[0].pblk
     });
     let fs = mount(&device);
@@ -158,7 +158,7 @@ fn a_search_without_success_reports_that_commits_fail() {
     let node = file(&fs, "f");
     allocate(&fs, &node, 0..100);
     drop(node);
-    let root = fs.namei.root().expect("root");
+    let root = fs.namei.root().expect("root").clone();
     fs.namei
         .unlink(&Caller::root(), &root, b"f")
         .expect("unlink");

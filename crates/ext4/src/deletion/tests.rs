@@ -6,12 +6,12 @@ use uext4_vfs::attr::XattrFlags;
 use uext4_vfs::filesystem::FileSystem;
 
 fn unlink(fs: &Ext4, name: &str) -> Result<()> {
-    let root = fs.namei.root()?;
+    let root = fs.namei.root()?.clone();
     fs.namei.unlink(&Caller::root(), &root, name.as_bytes())
 }
 
 fn exists(fs: &Ext4, name: &str) -> bool {
-    let root = fs.namei.root().expect("root");
+    let root = fs.namei.root().expect("root").clone();
     let found = fs.namei.lookup(&Caller::root(), &root, name.as_bytes());
     found.is_ok()
 }
@@ -82,7 +82,7 @@ fn a_large_file_with_damage_stays_an_orphan() {
 
 /// A directory of so many blocks.
 fn directory(fs: &Ext4, name: &str, blocks: u64) -> InodeRef {
-    let root = fs.namei.root().expect("root");
+    let root = fs.namei.root().expect("root").clone();
     let dir = make(fs, &root, name, &DIR);
     for i in 0.. {
         if dir.size() >= blocks << 10 {
@@ -138,7 +138,7 @@ fn a_truncate_that_a_crash_interrupted_is_finished() {
     let (fs, free_before) = after_crash_with_orphan(1);
     assert_eq!(fs.blocks.free_blocks_total(), free_before - 5);
     assert!(!fs.orphans.any_left());
-    let root = fs.namei.root().expect("root");
+    let root = fs.namei.root().expect("root").clone();
     let node = fs
         .namei
         .lookup(&Caller::root(), &root, b"f")
@@ -223,7 +223,7 @@ fn a_large_file_whose_attributes_cannot_be_read_stays_an_orphan() {
     drop(node);
     fs.unmount().expect("unmount");
     let fs = mount(&device);
-    let root = fs.namei.root().expect("root");
+    let root = fs.namei.root().expect("root").clone();
     let node = fs
         .namei
         .lookup(&Caller::root(), &root, b"f")

@@ -356,7 +356,7 @@ mod tests {
         };
         uext4_build::mkfs(&*device, &options, &NoProgress).expect("mkfs");
         let fs = Ext4::mount(device, MountOptions::default()).expect("mount");
-        let (me, root) = (Caller::root(), fs.namei.root().expect("root"));
+        let (me, root) = (Caller::root(), fs.namei.root().expect("root").clone());
         let new = NewNode {
             mode: 0o644,
             kind: NewKind::Regular,

@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn a_child_is_placed_in_its_parents_group() {
         let fs = two_flexes();
-        let root = fs.namei.root().expect("root");
+        let root = fs.namei.root().expect("root").clone();
         let parent = make(&fs, &root, "d", &DIR);
         let rooms = Rooms::sum(fs.volume.groups(), 2, 5, 1);
         for home in (0..4).map(GroupNo) {
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn where_no_flex_group_has_both_a_group_with_inodes_is_taken() {
         let fs = two_flexes();
-        let root = fs.namei.root().expect("root");
+        let root = fs.namei.root().expect("root").clone();
         let parent = make(&fs, &root, "d", &DIR);
         for group in fs.volume.groups() {
             let bits = fs.numbers.inode_bits(group).expect("bits");
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn small_groups_are_summed_for_a_few_directories_each_time() {
         let fs = two_flexes();
-        let root = fs.namei.root().expect("root");
+        let root = fs.namei.root().expect("root").clone();
         for _ in 0..100 {
             fs.numbers.orlov_group(&root, GroupNo(0));
         }

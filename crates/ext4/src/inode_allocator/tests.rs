@@ -33,7 +33,7 @@ fn place_of(fs: &Ext4, ino: Ino) -> (u32, u32) {
 }
 
 fn root(fs: &Ext4) -> InodeRef {
-    fs.namei.root().expect("root")
+    fs.namei.root().expect("root").clone()
 }
 
 #[test]

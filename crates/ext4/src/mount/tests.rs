@@ -170,7 +170,7 @@ fn discarded(fs: &Ext4, device: &TestDevice) -> Vec<(u64, u64)> {
     allocate(fs, &node, 0..10);
     let first = fs.mapping.extents(&node).expect("extents")[0].pblk.0;
     drop(node);
-    let root = fs.namei.root().expect("root");
+    let root = fs.namei.root().expect("root").clone();
     let removed = fs.namei.unlink(&Caller::root(), &root, b"f");
     removed.expect("unlink");
     device.take_calls(BlockOp::Discard);
@@ -321,7 +321,7 @@ fn remounted_as(fs: &Ext4, read_only: bool) -> Result<()> {
 fn a_file_without_a_name_is_no_reason_against_other_options() {
     let (fs, _device) = small_fs();
     let node = file(&fs, "f");
-    let root = fs.namei.root().expect("root");
+    let root = fs.namei.root().expect("root").clone();
     let removed = fs.namei.unlink(&Caller::root(), &root, b"f");
     removed.expect("unlink");
     let remount = |read_only| {
@@ -347,7 +347,7 @@ fn reading_a_directory_changes_its_access_time_unless_an_option_forbids_it() {
             options.atime = crate::options::AtimeUpdate::Strict;
             options.nodiratime = nodiratime;
         });
-        let root = fs.namei.root().expect("root");
+        let root = fs.namei.root().expect("root").clone();
         let old = fs
             .table
             .change_times(&root, |disk| disk.atime = Timestamp::new(1, 0));

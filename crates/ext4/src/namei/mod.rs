@@ -54,6 +54,8 @@ pub struct Namei {
     pub(crate) files: Arc<FileIo>,
     /// Guards the shape of the tree: renames of directories.
     pub(crate) rename: RenameMutex,
+    /// Referenced from the first use to the end, so that no walk counts a reference to it.
+    pub(crate) root: OnceLock<InodeRef>,
 }
 
 impl Namei {
@@ -61,8 +63,12 @@ impl Namei {
     ///
     /// # Errors
     /// Damage, or the device's.
-    pub fn root(&self) -> Result<InodeRef> {
-        self.inodes.get_inode(uext4_ondisk::Ino::ROOT)
+    pub fn root(&self) -> Result<&InodeRef> {
+        if let Some(root) = self.root.get() {
+            return Ok(root);
+        }
+        let root = self.inodes.get_inode(uext4_ondisk::Ino::ROOT)?;
+        Ok(self.root.get_or_init(|| root))
     }
 
     /// Looks a name up in a directory; `.` and `..` too.

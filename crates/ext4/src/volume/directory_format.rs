@@ -42,7 +42,7 @@ mod tests {
         ] {
             let device = image(8 << 20, features);
             let fs = mount(&device);
-            let root = fs.namei.root().expect("root");
+            let root = fs.namei.root().expect("root").clone();
             make(&fs, &root, "d", &DIR);
             make(&fs, &root, "f", &FILE);
             let block = fs.mapping.extents(&root).expect("extents")[0].pblk;

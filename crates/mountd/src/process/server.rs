@@ -226,7 +226,7 @@ fn new_namespace(options: &Options) -> Result<IpcNamespace, Failure> {
     };
     let root = namespace.root().map_err(Failure::new)?;
     namespace
-        .setattr(&Caller::root(), &root, &owner)
+        .setattr(&Caller::root(), root, &owner)
         .map_err(Failure::new)?;
     Ok(namespace)
 }

@@ -475,7 +475,7 @@ fn a_node_is_freed_with_write_access_to_its_bitmap() {
 #[test]
 fn blocks_of_a_directory_are_removed_with_write_access_to_them() {
     let (fs, _device) = small_fs();
-    let root = fs.namei.root().expect("root");
+    let root = fs.namei.root().expect("root").clone();
     let dir = make(&fs, &root, "d", &DIR);
     let [bitmap, descriptors] = group_blocks(&fs);
     fails(

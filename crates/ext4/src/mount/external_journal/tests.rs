@@ -90,7 +90,7 @@ fn what_a_crash_left_in_the_log_is_recovered() {
     });
     drop(old.expect("as it was"));
     let fs = mount_with(&device, Some(&journal), |_| {}).expect("mount");
-    let root = fs.namei.root().expect("root");
+    let root = fs.namei.root().expect("root").clone();
     let found = fs.namei.lookup(&Caller::root(), &root, b"f");
     found.expect("the file");
     drop(root);

@@ -35,7 +35,7 @@ fn old_and_new(features: &str) -> (Arc<TestDevice>, Arc<TestDevice>) {
     let long = file(&fs, "long");
     allocate(&fs, &long, 0..1);
     fs.write(&long, 0, &[7; 1500 << 10]).expect("write");
-    let dir = fs.namei.root().expect("root");
+    let dir = fs.namei.root().expect("root").clone();
     let removed = fs.namei.unlink(&Caller::root(), &dir, b"old");
     removed.expect("unlink");
     drop((long, dir));
@@ -117,7 +117,7 @@ fn a_journal_that_is_too_small_changes_nothing() {
 /// The names of a clean image.
 fn names(device: &Arc<TestDevice>) -> Vec<Vec<u8>> {
     let fs = mount(device);
-    let root = fs.namei.root().expect("root");
+    let root = fs.namei.root().expect("root").clone();
     let mut names = Vec::new();
     let listed = fs.readdir(&Caller::root(), &root, 0, &mut |entry| {
         names.push(entry.name.to_vec());

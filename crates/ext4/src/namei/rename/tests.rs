@@ -7,7 +7,7 @@ const ME: Caller = Caller::root();
 const PLAIN: RenameFlags = RenameFlags::empty();
 
 fn root(fs: &Ext4) -> InodeRef {
-    fs.namei.root().expect("root")
+    fs.namei.root().expect("root").clone()
 }
 
 fn rename(fs: &Ext4, old: (&InodeRef, &str), new: (&InodeRef, &str)) -> Result<()> {

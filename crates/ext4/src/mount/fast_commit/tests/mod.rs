@@ -45,7 +45,7 @@ fn raw_of(fs: &Ext4, node: &InodeRef) -> Vec<u8> {
 fn base_as(features: &str) -> Base {
     let device = image(8 << 20, features);
     let fs = mount(&device);
-    let root = fs.namei.root().expect("root");
+    let root = fs.namei.root().expect("root").clone();
     let dir = make(&fs, &root, "dir", &DIR);
     let made = [
         ("kept", file(&fs, "kept"), 10),
@@ -122,7 +122,7 @@ fn show(fs: &Ext4, dir: &InodeRef, path: &str, lines: &mut Vec<String>) {
 fn shown(device: &Arc<TestDevice>) -> Vec<String> {
     let fs = mount(device);
     let mut lines = Vec::new();
-    show(&fs, &fs.namei.root().expect("root"), "", &mut lines);
+    show(&fs, fs.namei.root().expect("root"), "", &mut lines);
     fs.unmount().expect("unmount");
     let report = uext4_check::check(&**device, &CheckOptions::default(), &NoProgress);
     let report = report.expect("a report");
