@@ -41,7 +41,7 @@ pub struct ConflictsArgs {
     /// Shared lines to print of each variant
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub lines: usize,
-    /// Instead of pairs: create, unlink, lookup, stat of an open file and by path, direct read and overwrite on every CPU, each in its own directory, and
+    /// Instead of pairs: create, unlink, lookup, stat, direct read and overwrite on every CPU, each in its own directory, and
     /// queues in its own namespace, which is made and dropped
     #[arg(long, conflicts_with_all = ["gate", "on", "only", "cold", "pairs"])]
     pub every_cpu: bool,

@@ -22,7 +22,7 @@ const FILE_BYTES: usize = 64 << 10;
 /// Other names in a directory.
 const OTHERS: usize = 20;
 /// How often readers of the shared file meet before its lock is made for many.
-pub const READERS_MET: usize = 300;
+const READERS_MET: usize = 300;
 /// Where the CPU begins in a file that both write.
 const APART: u64 = 32 << 10;
 
@@ -68,6 +68,13 @@ fn own(which: usize) -> &'static str {
 
 /// What CPU `which` of the two calls.
 pub fn cases(which: usize) -> Vec<Case> {
+    let mut cases = apart(which);
+    cases.extend(of_one_file(which));
+    cases
+}
+
+/// Calls in its own directory and in the shared one.
+fn apart(which: usize) -> Vec<Case> {
     use What::*;
     let both = [
         (Create, "new", ""),
@@ -119,7 +126,13 @@ pub fn cases(which: usize) -> Vec<Case> {
         };
         cases.push(Case { scope, call });
     }
-    for what in [
+    cases
+}
+
+/// Calls of the shared file.
+fn of_one_file(which: usize) -> impl Iterator<Item = Case> {
+    use What::*;
+    let all = [
         Lookup,
         Stat,
         StatPath,
@@ -128,17 +141,16 @@ pub fn cases(which: usize) -> Vec<Case> {
         Write,
         WriteDirect,
         Getxattr,
-    ] {
-        let call = Call {
+    ];
+    all.into_iter().map(move |what| Case {
+        scope: Scope::File,
+        call: Call {
             what,
             path: b"s/both".to_vec(),
             new: Vec::new(),
             at: which as u64 * APART,
-        };
-        let scope = Scope::File;
-        cases.push(Case { scope, call });
-    }
-    cases
+        },
+    })
 }
 
 /// The CPU that makes what the other two share.
