@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use uext4_bench::chart::number;
 
 /// The sections of the run, each with what it measures: variants that must be there, and operations.
-const SECTIONS: [(&str, &str, &str); 20] = [
+const SECTIONS: [(&str, &str, &str); 22] = [
     ("mdtest", IALLOC, "create remove"),
     ("mdtest-start", IALLOC, "create remove"),
     ("mdtest-access", IALLOC, "create remove"),
@@ -26,6 +26,8 @@ const SECTIONS: [(&str, &str, &str); 20] = [
     ("icache-shrink", "", "lookup+getattr"),
     ("randrw", DIRECT, "read write"),
     ("randrw-large", LARGE, "read write"),
+    ("randrw-published", LARGE, "read write"),
+    ("randrw-published-large", LARGE, "read write"),
     ("randrw-kernel", "dioread_nolock peer", "read write"),
     ("clone", "keyed nodev beyond", "create+drop"),
     ("clone-many", "nodev beyond", "create+drop"),

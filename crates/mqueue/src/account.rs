@@ -32,7 +32,7 @@ const USERS_IN_ADVANCE_MAX: usize = 16;
 /// Bytes by user.
 #[derive(Debug)]
 pub struct Accounts {
-    /// A user's are in the table of its number, modulo how many there are.
+    /// A user's are in a table by the hash of its number.
     totals: Box<[CachePadded<Mutex<Totals>>]>,
     advances: PerCpu<Mutex<Vec<Advance>>>,
 }
@@ -40,6 +40,8 @@ pub struct Accounts {
 /// By user.
 type Totals = HashMap<u32, Total>;
 
+/// Odd, so that numbers at regular distances, as the users of containers have, are in different tables.
+const HASH: u32 = 0x9E37_79B1;
 /// Tables of totals for each CPU.
 const TABLES_OF_CPU: usize = 4;
 
@@ -97,7 +99,14 @@ impl Accounts {
 
     /// The table that has the user's totals.
     fn totals_of(&self, uid: u32) -> &Mutex<Totals> {
-        &self.totals[uid as usize % self.totals.len()]
+        let hash = u64::from(uid.wrapping_mul(HASH));
+        &self.totals[((hash * self.totals.len() as u64) >> u32::BITS) as usize]
+    }
+
+    /// Whether all CPUs together might take more than half of `room` if each got charges of so many bytes in advance.
+    fn is_too_much(&self, bytes: u64, room: u64) -> bool {
+        let cpus = self.advances.iter().count() as u64;
+        bytes.saturating_mul(2 * CHARGES_IN_ADVANCE * cpus) > room
     }
 
     /// What `uid` is charged.
@@ -121,7 +130,7 @@ impl Accounts {
 
     /// Reserves the bytes of a charge, and more in advance if there is room for that.
     fn reserve(&self, uid: u32, bytes: u64, max: u64) -> Result<()> {
-        self.make_room();
+        self.make_room(uid, bytes, max);
         let mut totals = self.totals_of(uid).lock();
         let fits = |total: &Total| total.max == max && total.reserved.saturating_add(bytes) <= max;
         if !totals.get(&uid).is_some_and(fits) {
@@ -138,13 +147,16 @@ impl Accounts {
         Ok(())
     }
 
-    /// Releases what this CPU has in advance if that is of as many users as it may be.
-    fn make_room(&self) {
+    /// Releases what this CPU has in advance if that is of as many users as it may be, and another is to have some.
+    fn make_room(&self, uid: u32, bytes: u64, max: u64) {
+        if self.is_too_much(bytes, max) {
+            return;
+        }
         let advances = self.advances.get();
-        let users: Vec<u32> = match advances.lock() {
-            all if all.len() < USERS_IN_ADVANCE_MAX => return,
-            all => all.iter().map(|advance| advance.uid).collect(),
-        };
+        let users: Vec<u32> = advances.lock().iter().map(|advance| advance.uid).collect();
+        if users.len() < USERS_IN_ADVANCE_MAX || users.contains(&uid) {
+            return;
+        }
         for uid in users {
             take_back_from(advances, &mut self.totals_of(uid).lock(), uid);
         }
@@ -153,11 +165,10 @@ impl Accounts {
     /// Gives this CPU bytes in advance, and how many: none if all CPUs together might take more than half of what is left, or if it has some of
     /// too many users.
     fn advance(&self, uid: u32, bytes: u64, (reserved, max): (u64, u64)) -> u64 {
-        let cpus = self.advances.iter().count() as u64;
-        let more = bytes.saturating_mul(CHARGES_IN_ADVANCE);
-        if more.saturating_mul(2 * cpus) > max - reserved {
+        if self.is_too_much(bytes, max - reserved) {
             return 0;
         }
+        let more = bytes * CHARGES_IN_ADVANCE;
         let mut advances = self.advances.get().lock();
         if let Some(advance) = advances.iter_mut().find(|advance| advance.uid == uid) {
             advance.bytes += more;
@@ -280,6 +291,7 @@ mod tests {
         let table = |uid| std::ptr::from_ref(accounts.0.totals_of(uid));
         assert_eq!(table(1000), table(1000));
         assert_ne!(table(1000), table(1001));
+        assert_ne!(table(100_000), table(165_536), "roots of two containers");
         let _held = accounts.0.totals_of(1000).lock();
         std::thread::scope(|scope| {
             let charged = scope.spawn(|| accounts.charge(1001, 10, 10).is_ok());
@@ -312,6 +324,27 @@ mod tests {
         let _third = accounts.charge(1, 10, 30).expect("fits exactly");
         assert!(accounts.charge(1, 1 << 20, 1 << 20).is_err());
         assert_eq!(accounts.0.bytes_of(1), 30);
+    }
+
+    #[test]
+    fn a_charge_without_an_advance_releases_none() {
+        let accounts = accounts();
+        let of_all = |accounts: &SharedAccounts| -> usize {
+            accounts.0.advances.iter().map(|cpu| cpu.lock().len()).sum()
+        };
+        for uid in 0..USERS_IN_ADVANCE_MAX as u32 {
+            drop(accounts.charge(uid, 10, 1 << 20).expect("fits"));
+        }
+        let before = of_all(&accounts);
+        assert!(before > 0);
+        drop(accounts.charge(99, 10, 10).expect("fits"));
+        for _ in 0..2 * CHARGES_IN_ADVANCE {
+            accounts
+                .charge(0, 10, 1 << 20)
+                .map(std::mem::forget)
+                .expect("fits");
+        }
+        assert!(of_all(&accounts) >= before);
     }
 
     #[test]
