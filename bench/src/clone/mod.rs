@@ -187,14 +187,13 @@ impl<'a> Case<'a> {
             let nth = round + 1;
             progress.begin(format!("round {nth}/{of}, {live} live, {workers} workers"));
             let runs = &mut self.runs[series];
-            match populations.get_mut(series) {
-                Some(population) => take(runs, counted, || population.turn_over(time))?,
-                // The round that counts locks has nothing to count in the kernel.
-                None if counted => {}
-                None => {
-                    let peer = self.peer.unwrap_or(Peer::Kernel);
+            match (populations.get_mut(series), self.peer) {
+                (Some(population), _) => take(runs, counted, || population.turn_over(time))?,
+                (None, Some(peer)) if !counted => {
                     take(runs, false, || turnover::kernel(peer, workers, time))?;
                 }
+                // The round that counts locks has nothing to count in the kernel.
+                (None, _) => {}
             }
             progress.done();
         }
