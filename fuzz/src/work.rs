@@ -150,7 +150,7 @@ fn walk(fs: &Ext4) -> Vec<Found> {
         name: b".".to_vec(),
         node: root.clone(),
     });
-    let mut left = vec![root];
+    let mut left = vec![root.clone()];
     while let Some(dir) = left.pop() {
         let mut names = Vec::new();
         let mut last = 0;
