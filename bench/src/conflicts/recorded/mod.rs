@@ -23,7 +23,7 @@ mod unsafe_fork;
 
 use super::ConflictsArgs;
 use crate::variants::Variant;
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use cases::MAKER;
 use cpu::Cpu;
 use pairs::{Kind, Pair, Shared};
@@ -31,6 +31,7 @@ use place::Places;
 use queues::Queues;
 use recorded::{Recorded, Recordings, record_pairs};
 use report::{Outcome, Pairs, Report};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use std::collections::BTreeMap;
 use std::io::Write;
 use uext4_sync::virtual_cpus;
@@ -43,6 +44,7 @@ pub fn run(args: &ConflictsArgs, out: &mut dyn Write) -> Result<()> {
     let cpus = usize::from(args.cpus);
     virtual_cpus::set_count(cpus);
     unsafe_fork::set_arenas(cpus);
+    stay_on_one_cpu()?;
     if args.every_cpu {
         for variant in args.variants.variants() {
             let found = every_cpu::measure(cpus, args, &variant.options)?;
@@ -74,6 +76,14 @@ pub fn run(args: &ConflictsArgs, out: &mut dyn Write) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// Binds this thread, and those that it starts, to a CPU of the host. At most one of them and of the copies that they step
+/// through works at a time; each step takes three times as long if they wake one another from CPU to CPU.
+fn stay_on_one_cpu() -> Result<()> {
+    let mut one = CpuSet::new();
+    one.set(sched_getcpu());
+    sched_setaffinity(None, &one).context("sched_setaffinity")
 }
 
 fn report(args: &ConflictsArgs, on: [usize; 2]) -> Result<Report<'_>> {
