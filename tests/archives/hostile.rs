@@ -245,6 +245,19 @@ fn links_are_followed_inside_the_tree_only() {
     fails(&loops.concat(), "too many symbolic links");
 }
 
+/// The target of a link has a name that no directory holds.
+#[test]
+fn regression_a_link_to_a_name_that_is_too_long() {
+    let target = "x".repeat(300);
+    let mut to = Builder::new(Vec::new());
+    let mut link = header(EntryType::Symlink, 0);
+    to.append_link(&mut link, "a", &target).unwrap();
+    to.append_data(&mut header(EntryType::Regular, 0), "a/b", &b""[..])
+        .unwrap();
+    let archive = to.into_inner().unwrap();
+    fails(&archive, "a name has more than 255 bytes: xxx");
+}
+
 #[test]
 fn what_ends_early_or_is_no_archive() {
     let whole = Generator::new(1).layer();

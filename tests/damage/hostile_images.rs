@@ -1,7 +1,7 @@
 //! Images that were made to deceive: blocks in two roles, trees that lead back to themselves, files over metadata.
 //! Each is an error that names the place; nothing is written where it must not be.
 use uext4_check::{CheckOptions, NoProgress as NoCheckProgress};
-use uext4_ondisk::{ExtentIdx, ExtentNodeMut, Lblk};
+use uext4_ondisk::{CorruptKind, ExtentIdx, ExtentNodeMut, Lblk};
 use uext4_testkit::prelude::*;
 
 const BLOCK: u64 = 1024;
@@ -499,6 +499,31 @@ fn a_directory_of_claimed_entries() {
     assert!(matches!(found, Err(Ext4Error::Corrupt(_))), "{found:?}");
     let (names, faults) = fs.list_readable(&dir).expect("a directory");
     assert_eq!((names, faults.len()), (vec![b"file".to_vec()], 1));
+}
+
+/// A directory whose size leaves out blocks that it has: what grows it must not map them a second time.
+#[test]
+fn regression_a_directory_with_blocks_beyond_its_size() {
+    let device = device();
+    let fs = mount(&device).expect("mount");
+    let short = make(&fs, b"short", NewKind::Directory);
+    let inode = place(&fs, short.ino);
+    drop(short);
+    fs.unmount().expect("unmount");
+    drop(fs);
+    set_size(&device, inode, 0);
+    let fs = mount(&device).expect("mount");
+    let me = Caller::root();
+    let short = fs.namei.lookup(&me, &fs.top(), b"short").expect("a name");
+    let new = NewNode {
+        mode: 0o644,
+        kind: NewKind::Regular,
+    };
+    let made = fs.namei.create(&me, &short, b"new", &new).map(drop);
+    let Err(Ext4Error::Corrupt(why)) = made else {
+        panic!("{made:?}");
+    };
+    assert_eq!((why.kind, why.ino), (CorruptKind::DirSize, Some(short.ino)));
 }
 
 /// A directory with two names: neither path makes a loop or frees it under the other.

@@ -72,6 +72,7 @@ kinds! {
     ExtentIdxPblk = "extent index entry points outside the file system",
     ExtentLblkRange = "extent node covers file blocks outside its parent's range",
     ExtentChecksum = "extent block checksum is wrong",
+    DirSize = "directory has blocks beyond its size",
     DirShort = "directory entry header passes the end of the block",
     DirRecLenSmall = "directory entry record is shorter than its name",
     DirRecLenAlign = "directory entry record length is not a multiple of four",

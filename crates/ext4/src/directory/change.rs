@@ -252,6 +252,10 @@ impl Directory {
         role: Role,
     ) -> Result<(Lblk, Arc<Buffer>)> {
         let lblk = Lblk(self.dir_blocks(dir));
+        if let Some(pblk) = self.mapping.map_block(dir, lblk)?.pblk {
+            let why = Corrupt::new(CorruptKind::DirSize).ino(dir.ino).pblk(pblk);
+            return Err(why.into());
+        }
         let mut map = dir.map.write();
         let goal = self.mapping.data_goal_locked(dir, &map, lblk)?;
         let run = self.blocks.claim_blocks(handle, goal, 1, true)?;

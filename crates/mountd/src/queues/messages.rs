@@ -6,7 +6,7 @@ use super::notifications::with_sender;
 use super::open_queues::OpenQueue;
 use super::process;
 use super::server::QueueServer;
-use super::waiting_calls::{WaitingCalls, WaitsFor};
+use super::waiting_calls::{LaterReply, WaitsFor};
 use std::sync::Arc;
 use uext4::unstable::mqueue::protocol::{self, Piece, Receive, Received, Send, Until};
 use uext4::unstable::mqueue::wait::OnReceived;
@@ -14,7 +14,6 @@ use uext4::unstable::mqueue::{Deferred, Started, Wait};
 use uext4::{Errno, Result, Timestamp};
 use uext4_fuse::abi::output;
 use uext4_fuse::handler::{put, put_bytes};
-use uext4_fuse::transport::reply::Replier;
 use zerocopy::IntoBytes;
 
 /// How a call waits, by the deadline in its structure.
@@ -195,7 +194,7 @@ impl QueueServer {
         call: &Call<'_>,
         args: &ReceiveArgs,
     ) -> Result<(u64, Deferred<OnReceived>)> {
-        let later = self.later(call, &args.wait)?;
+        let later = self.later(call, WaitsFor::Queue(Arc::clone(&call.opened)), &args.wait)?;
         let id = later.id;
         let (long_messages, fh, form) =
             (Arc::clone(&self.long_messages), call.opened.fh, args.form);
@@ -215,10 +214,14 @@ impl QueueServer {
     ///
     /// # Errors
     /// `EINTR`: the request was interrupted.
-    fn later(&self, call: &Call<'_>, wait: &Wait) -> Result<LaterReply, Errno> {
+    pub(super) fn later(
+        &self,
+        call: &Call<'_>,
+        what: WaitsFor,
+        wait: &Wait,
+    ) -> Result<LaterReply, Errno> {
         let replier = self.replier(call.worker, call.request)?;
         let id = call.request.header.unique;
-        let what = WaitsFor::Queue(Arc::clone(&call.opened));
         self.waiting_calls.begin(id, what, wait)?;
         Ok(LaterReply {
             id,
@@ -278,7 +281,7 @@ impl QueueServer {
                 return call.done(0);
             }
         }
-        let later = self.later(&call, &wait)?;
+        let later = self.later(&call, WaitsFor::Queue(Arc::clone(&call.opened)), &wait)?;
         let id = later.id;
         let deferred = Deferred {
             id,
@@ -331,19 +334,8 @@ impl QueueServer {
     }
 }
 
-/// The reply to a call that waits.
-struct LaterReply {
-    id: u64,
-    waiting_calls: Arc<WaitingCalls>,
-    replier: Replier,
-}
-
 impl LaterReply {
-    fn reply(self, answer: Result<&[&[u8]], Errno>) {
-        self.waiting_calls.end(self.id);
-        self.replier.reply(answer);
-    }
-
+    /// Replies that the message is in the queue.
     fn sent(self) {
         self.reply(Ok(&[output::Ioctl::default().as_bytes()]));
     }

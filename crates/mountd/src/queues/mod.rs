@@ -20,7 +20,7 @@
 //! | `server`, `call` | the request handler; an ioctl on a queue |
 //! | `open_queues`, `pending_sizes` | open queues; sizes of queues that are about to be created |
 //! | `messages`, `long_messages` | sending and receiving; messages that need several requests |
-//! | `waiting_calls` | calls that wait, and their deadlines |
+//! | `waiting_calls` | calls that wait, their deadlines, and replies to them |
 //! | `notifications`, `registrations` | mq_notify(3) |
 //! | `process` | system calls about the processes that use queues |
 

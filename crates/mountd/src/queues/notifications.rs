@@ -61,12 +61,10 @@ impl QueueServer {
 
     pub(super) fn wait_for_registration(&self, mut call: Call<'_>) -> Answer {
         let (id, _) = call.argument::<u64>()?;
-        let replier = self.replier(call.worker, call.request)?;
         let (fh, unique) = (call.opened.fh, call.request.header.unique);
         let what = WaitsFor::Registration(fh, id);
-        self.waiting_calls
-            .begin(unique, what.clone(), &Wait::default())?;
-        let outcome = self.registrations.wait((fh, id), (unique, replier));
+        let later = self.later(&call, what.clone(), &Wait::default())?;
+        let outcome = self.registrations.wait((fh, id), later);
         match outcome {
             Ok(None) => {
                 if let Some(why) = self.waiting_calls.ended(unique) {

@@ -7,11 +7,11 @@
 //! # Locking
 //! One lock, of class `open_files`. Replies are sent after it is released.
 
+use super::waiting_calls::LaterReply;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uext4::Errno;
 use uext4_fuse::abi::output;
-use uext4_fuse::transport::reply::Replier;
 use uext4_sync::{Mutex, class};
 use zerocopy::IntoBytes;
 
@@ -29,8 +29,8 @@ const SETTLED_MAX: usize = 64;
 
 struct Registration {
     outcome: Option<Outcome>,
-    /// The request that waits, and what answers it.
-    waiter: Option<(u64, Replier)>,
+    /// The request that waits.
+    waiter: Option<LaterReply>,
 }
 
 #[derive(Default)]
@@ -114,7 +114,7 @@ impl Registrations {
             return;
         }
         registration.outcome = Some(outcome);
-        let Some((_, replier)) = registration.waiter.take() else {
+        let Some(waiter) = registration.waiter.take() else {
             return;
         };
         table.registrations.remove(&key);
@@ -123,14 +123,14 @@ impl Registrations {
             result: outcome as i32,
             ..output::Ioctl::default()
         };
-        replier.reply(Ok(&[reply.as_bytes()]));
+        waiter.reply(Ok(&[reply.as_bytes()]));
     }
 
     /// Takes the outcome of a registration. If there is none yet, keeps `waiter` and replies to it later.
     ///
     /// # Errors
     /// `EINVAL`: no such registration, or another request waits for it.
-    pub fn wait(&self, key: (u64, u64), waiter: (u64, Replier)) -> Result<Option<Outcome>, Errno> {
+    pub fn wait(&self, key: (u64, u64), waiter: LaterReply) -> Result<Option<Outcome>, Errno> {
         let mut table = self.table.lock();
         let registration = table.registrations.get_mut(&key).ok_or(Errno::EINVAL)?;
         if registration.waiter.is_some() {
@@ -148,14 +148,14 @@ impl Registrations {
         }
     }
 
-    /// Replies `EINTR` to request `unique` if it still waits for the registration.
-    pub fn interrupt(&self, key: (u64, u64), unique: u64) {
+    /// Replies with an error to request `unique` if it still waits for the registration.
+    pub fn interrupt(&self, key: (u64, u64), unique: u64, why: Errno) {
         let mut table = self.table.lock();
         let registration = table.registrations.get_mut(&key);
-        let waiter = registration.and_then(|r| r.waiter.take_if(|waiter| waiter.0 == unique));
+        let waiter = registration.and_then(|r| r.waiter.take_if(|waiter| waiter.id == unique));
         drop(table);
-        if let Some((_, replier)) = waiter {
-            replier.reply(Err(Errno::EINTR));
+        if let Some(waiter) = waiter {
+            waiter.reply(Err(why));
         }
     }
 
@@ -181,11 +181,16 @@ impl Registrations {
 mod tests {
     use super::*;
     use std::fs::File;
+    use uext4_fuse::transport::reply::Replier;
 
-    fn replier(unique: u64) -> (u64, Replier) {
+    fn waiter(unique: u64) -> LaterReply {
         let nowhere = File::options().write(true).open("/dev/null");
         let device = Arc::new(nowhere.expect("present").into());
-        (unique, Replier::new(device, unique))
+        LaterReply {
+            id: unique,
+            waiting_calls: Arc::default(),
+            replier: Replier::new(device, unique),
+        }
     }
 
     #[test]
@@ -196,11 +201,11 @@ mod tests {
         let gone_id = gone.id();
         delivered.deliver();
         drop(gone);
-        assert_eq!(all.wait((5, id), replier(1)), Ok(Some(Outcome::Delivered)));
-        assert_eq!(all.wait((5, id), replier(1)), Err(Errno::EINVAL));
-        assert_eq!(all.wait((6, gone_id), replier(1)), Err(Errno::EINVAL));
+        assert_eq!(all.wait((5, id), waiter(1)), Ok(Some(Outcome::Delivered)));
+        assert_eq!(all.wait((5, id), waiter(1)), Err(Errno::EINVAL));
+        assert_eq!(all.wait((6, gone_id), waiter(1)), Err(Errno::EINVAL));
         assert_eq!(
-            all.wait((5, gone_id), replier(1)),
+            all.wait((5, gone_id), waiter(1)),
             Ok(Some(Outcome::Removed))
         );
     }
@@ -210,12 +215,12 @@ mod tests {
         let all = Arc::new(Registrations::default());
         let guard = all.add(5);
         let id = guard.id();
-        assert_eq!(all.wait((5, id), replier(1)), Ok(None));
-        assert_eq!(all.wait((5, id), replier(2)), Err(Errno::EINVAL));
-        all.interrupt((5, id), 2);
-        assert_eq!(all.wait((5, id), replier(2)), Err(Errno::EINVAL));
-        all.interrupt((5, id), 1);
-        assert_eq!(all.wait((5, id), replier(2)), Ok(None));
+        assert_eq!(all.wait((5, id), waiter(1)), Ok(None));
+        assert_eq!(all.wait((5, id), waiter(2)), Err(Errno::EINVAL));
+        all.interrupt((5, id), 2, Errno::EINTR);
+        assert_eq!(all.wait((5, id), waiter(2)), Err(Errno::EINVAL));
+        all.interrupt((5, id), 1, Errno::EINTR);
+        assert_eq!(all.wait((5, id), waiter(2)), Ok(None));
         guard.deliver();
         assert!(all.table.lock().registrations.is_empty());
     }

@@ -68,7 +68,7 @@ impl QueueServer {
         match what {
             // The queue does not find a call that is complete or not entered yet. The latter checks for its end itself.
             WaitsFor::Queue(opened) => drop(opened.description.node().queue.cancel(unique, why)),
-            WaitsFor::Registration(fh, id) => self.registrations.interrupt((fh, id), unique),
+            WaitsFor::Registration(fh, id) => self.registrations.interrupt((fh, id), unique, why),
         }
     }
 
@@ -336,7 +336,75 @@ impl Handler for QueueServer {
 
     fn stop(&self) {
         self.server.stop();
-        self.waiting_calls.stop();
+        self.waiting_calls
+            .stop(|unique, what| self.end_call(unique, what, Errno(libc::ENOTCONN)));
         self.open_queues.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use uext4::unstable::mqueue::{Limits, MqueueType};
+    use uext4_fuse::{Invalidator, Negotiated, ServerOptions};
+
+    fn answer(server: &QueueServer, node: u64, opcode: Opcode, body: &[u8]) -> Option<Vec<u8>> {
+        let header = input::Header {
+            len: (size_of::<input::Header>() + body.len()) as u32,
+            opcode: opcode as u32,
+            unique: 7,
+            nodeid: node,
+            uid: 0,
+            gid: 0,
+            pid: 1,
+            total_extlen: 0,
+            padding: 0,
+        };
+        let bytes = [header.as_bytes(), body].concat();
+        let request = Request::from_bytes(&bytes).expect("a request");
+        let mut out = vec![0; 1 << 16];
+        let len = Handler::handle(server, 0, &request, &mut out).expect("no error")?;
+        out.truncate(len);
+        Some(out)
+    }
+
+    /// Calls that wait refer to their queue, and it to them: a server that stops ends them.
+    #[test]
+    fn regression_a_server_that_stops_keeps_no_call() {
+        let null = || File::options().read(true).write(true).open("/dev/null");
+        let connection = || OwnedFd::from(null().expect("present"));
+        let adapter = QueueAdapter(MqueueType::default().create(Limits::default()));
+        let invalidator = Invalidator::without_data(&connection()).expect("a descriptor");
+        let options = ServerOptions::default();
+        let server = Server::new(adapter, 1, Negotiated::default(), options, invalidator);
+        let server = server.expect("a root");
+        let device = Arc::new(connection());
+        let server = QueueServer::new(server, &[Arc::clone(&device)], connection());
+        let create = input::Create {
+            flags: (libc::O_RDWR | libc::O_CREAT).cast_unsigned(),
+            mode: 0o600,
+            umask: 0,
+            open_flags: 0,
+        };
+        let body = [create.as_bytes(), b"q\0"].concat();
+        let reply = answer(&server, ROOT_ID, Opcode::Create, &body).expect("a reply");
+        let number = |at: usize| reply[at..].first_chunk().copied().map(u64::from_ne_bytes);
+        let (node, fh) = (number(0).expect("a node"), number(128).expect("a handle"));
+        let receive = input::Ioctl {
+            fh,
+            flags: 0,
+            cmd: protocol::number(protocol::RECEIVE, 8192),
+            arg: 0,
+            in_size: 0,
+            out_size: 8192,
+        };
+        let waits = answer(&server, node, Opcode::Ioctl, receive.as_bytes());
+        assert!(waits.is_none(), "an empty queue has nothing");
+        let kept = Arc::downgrade(&device);
+        drop(device);
+        server.stop();
+        drop(server);
+        assert!(kept.upgrade().is_none(), "a call still has the descriptor");
     }
 }

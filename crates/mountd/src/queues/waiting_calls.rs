@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uext4::unstable::mqueue::Wait;
 use uext4::{Errno, Timestamp};
+use uext4_fuse::transport::reply::Replier;
 use uext4_sync::{Condvar, Mutex, class};
 
 /// How long an interruption of an unknown request is kept.
@@ -75,9 +76,12 @@ impl WaitingCalls {
     /// Adds a call that is about to wait.
     ///
     /// # Errors
-    /// `EINTR`: its request is already interrupted.
+    /// `EINTR`: its request is already interrupted. `ENOTCONN`: after [`WaitingCalls::stop`].
     pub fn begin(&self, unique: u64, what: WaitsFor, wait: &Wait) -> Result<(), Errno> {
         let mut table = self.table.lock();
+        if table.stopped {
+            return Err(Errno(libc::ENOTCONN));
+        }
         if table.early.remove(&unique).is_some() {
             return Err(Errno::EINTR);
         }
@@ -157,10 +161,39 @@ impl WaitingCalls {
         }
     }
 
-    /// Ends [`WaitingCalls::expire`].
-    pub fn stop(&self) {
-        self.table.lock().stopped = true;
+    /// Ends [`WaitingCalls::expire`], and calls `end` for each call that waits.
+    pub fn stop(&self, end: impl Fn(u64, WaitsFor)) {
+        let mut table = self.table.lock();
+        table.stopped = true;
+        let waiting: Vec<_> = table
+            .calls
+            .iter_mut()
+            .map(|(unique, call)| {
+                call.ended.get_or_insert(Errno(libc::ENOTCONN));
+                (*unique, call.what.clone())
+            })
+            .collect();
+        drop(table);
         self.earlier.notify_one();
+        for (unique, what) in waiting {
+            end(unique, what);
+        }
+    }
+}
+
+/// The reply to a call that waits.
+pub struct LaterReply {
+    /// The number of its request.
+    pub id: u64,
+    pub waiting_calls: Arc<WaitingCalls>,
+    pub replier: Replier,
+}
+
+impl LaterReply {
+    /// Removes the call and replies to it.
+    pub fn reply(self, answer: Result<&[&[u8]], Errno>) {
+        self.waiting_calls.end(self.id);
+        self.replier.reply(answer);
     }
 }
 
@@ -223,8 +256,14 @@ mod tests {
         both.sort_unstable();
         assert_eq!(both, [3, 4]);
         assert_eq!(calls.ended(3), Some(Errno::ETIMEDOUT));
-        calls.stop();
-        thread.join().expect("it ends");
         assert!(ends.try_recv().is_err(), "the others still wait");
+        let stopped = Mutex::new(&class::MQUEUE_CALLS, Vec::new());
+        calls.stop(|unique, _| stopped.lock().push(unique));
+        thread.join().expect("it ends");
+        stopped.lock().sort_unstable();
+        assert_eq!(*stopped.lock(), [1, 2, 3, 4]);
+        assert_eq!(calls.ended(2), Some(Errno(libc::ENOTCONN)));
+        let late = calls.begin(5, registration(0), &Wait::default());
+        assert_eq!(late, Err(Errno(libc::ENOTCONN)));
     }
 }

@@ -23,11 +23,11 @@ use crate::tree::{Attributes, Segment};
 /// Bytes that are read at once.
 const BUFFER: usize = 1 << 20;
 /// Longest name that a directory can hold.
-const NAME_MAX: usize = 255;
+pub(crate) const NAME_MAX: usize = 255;
 /// Longest path of an entry, which is what system calls take.
 const PATH_MAX: usize = 4095;
 /// Longest target of a symbolic link.
-const TARGET_MAX: usize = 4095;
+pub(crate) const TARGET_MAX: usize = 4095;
 /// Warnings that are kept of one archive.
 const WARNINGS_MAX: usize = 1000;
 
@@ -324,7 +324,9 @@ fn normalized(path: &[u8]) -> io::Result<Vec<u8>> {
         match name {
             b"" | b"." => continue,
             b".." => return wrong("the name leads upward by `..`"),
-            _ if name.len() > NAME_MAX => return wrong("a name has more than 255 bytes"),
+            _ if name.len() > NAME_MAX => {
+                return wrong(&format!("a name has more than {NAME_MAX} bytes"));
+            }
             _ => {}
         }
         if !out.is_empty() {

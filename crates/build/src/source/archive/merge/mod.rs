@@ -28,7 +28,7 @@ use uext4_ondisk::{DevNo, Timestamp, XattrList};
 use crate::error::{MkfsError, Result, shown_name as shown};
 use crate::fs_verity::Verity;
 use crate::progress::Progress;
-use crate::source::archive::layer::{Content, Entry, Layer};
+use crate::source::archive::layer::{Content, Entry, Layer, NAME_MAX};
 use crate::source::data::{Data, Merged, Origin};
 use crate::source::scan::Scan;
 use crate::tree::{Attributes, Header, Kind, NodeId, Segment, directory};
@@ -363,6 +363,13 @@ impl Merge {
     }
 
     fn insert(&mut self, dir: usize, name: &[u8], node: usize) -> io::Result<()> {
+        if name.len() > NAME_MAX {
+            // Of the target of a symbolic link: those of an archive's own names were checked when it was read.
+            return Err(wrong(format!(
+                "a name has more than {NAME_MAX} bytes: {}",
+                shown(name)
+            )));
+        }
         let layer = self.layer;
         match &mut self.nodes[dir].what {
             What::Directory(names) => {

@@ -11,14 +11,12 @@ use super::{Described, Merge, What, joined, wrong};
 use crate::error::{Result, shown_name as shown};
 use crate::fs_verity::Verity;
 use crate::progress::{Progress, go_on};
+use crate::source::archive::layer::{NAME_MAX, TARGET_MAX};
 use crate::source::data::Origin;
 use crate::tree::{Attributes, Segment};
 use crate::tree_source::{NamedTree, SourceFile, SourceKind};
 use crate::xattrs::on_disk;
 
-/// Bytes of the longest name, and of the longest target of a symbolic link.
-const NAME_MAX: usize = 255;
-const TARGET_MAX: usize = 4095;
 /// Flags that mean something for directories only.
 const OF_DIRECTORIES: InodeFlags = InodeFlags::DIRSYNC
     .union(InodeFlags::TOPDIR)
