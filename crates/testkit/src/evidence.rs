@@ -332,15 +332,14 @@ fn mutated(text: &mut String, lines: &[Value], listed: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// The first and the last of so many parts of all rounds are compared: one round varies by a fifth, and thirty by a tenth.
+/// The first and the last of so many parts of a run are compared: one round varies by a fifth, and thirty by a tenth.
 const AGED_PARTS: usize = 4;
 
+/// A line for each run: they differ in their workers, and so in what an image holds.
 fn aged(text: &mut String, lines: &[Value]) -> Result<()> {
     if lines.is_empty() {
         return Ok(());
     }
-    let compared = (lines.len() / AGED_PARTS).max(1);
-    let (first, last) = (&lines[..compared], &lines[lines.len() - compared..]);
     let median = |lines: &[Value], field: &str| {
         let mut numbers: Vec<f64> = lines.iter().filter_map(|l| l[field].as_f64()).collect();
         numbers.sort_by(f64::total_cmp);
@@ -351,18 +350,32 @@ fn aged(text: &mut String, lines: &[Value]) -> Result<()> {
     let mib = f64::from(1 << 20);
     writeln!(
         text,
-        "\nAging (`make age`): {} rounds in {hours:.1} hours; e2fsck finds nothing after a round, or it is not counted and the run ends. Medians of the first {compared} rounds and\n\
-         of the last: creates/s at equal fullness {:.0} and {:.0}, extents of a file {:.2} and {:.2}, MiB resident {:.0} and {:.0}. {}.\n\
-         Charts: [creates](charts/aging-creates.svg), [changes](charts/aging-changes.svg), [extents](charts/aging-extents.svg),\n\
-         [memory](charts/aging-memory.svg).",
-        lines.len(),
-        median(first, "creates_per_s"),
-        median(last, "creates_per_s"),
-        median(first, "extents_per_file"),
-        median(last, "extents_per_file"),
-        median(first, "resident_bytes") / mib,
-        median(last, "resident_bytes") / mib,
-        texts(lines.iter(), "date"),
+        "\nAging (`make age`): {} rounds in {hours:.1} hours; e2fsck finds nothing after a round, or it is not counted and the run ends. Medians of the first quarter of\n\
+         a run's rounds and of the last:\n",
+        lines.len()
+    )?;
+    for run in lines.chunk_by(|a, b| a["run"] == b["run"]) {
+        let compared = (run.len() / AGED_PARTS).max(1);
+        let (first, last) = (&run[..compared], &run[run.len() - compared..]);
+        writeln!(
+            text,
+            "- {} rounds: creates/s at equal fullness {:.0} and {:.0}, extents of a file {:.2} and {:.2}, files {:.0} and {:.0}, MiB resident {:.0} and {:.0}. {}.",
+            run.len(),
+            median(first, "creates_per_s"),
+            median(last, "creates_per_s"),
+            median(first, "extents_per_file"),
+            median(last, "extents_per_file"),
+            median(first, "files"),
+            median(last, "files"),
+            median(first, "resident_bytes") / mib,
+            median(last, "resident_bytes") / mib,
+            texts(run.iter(), "date"),
+        )?;
+    }
+    writeln!(
+        text,
+        "\nCharts: [creates](charts/aging-creates.svg), [changes](charts/aging-changes.svg), [extents](charts/aging-extents.svg),\n\
+         [memory](charts/aging-memory.svg)."
     )?;
     Ok(())
 }
