@@ -206,6 +206,19 @@ fn a_fifo_without_another_end_is_waited_for_until_a_signal() {
 }
 
 #[test]
+fn regression_a_fifo_on_standard_input_ends_with_its_writer() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    fifo(&workdir.path("ff"));
+    let script = "(echo text > ff) & exec < ff; wait; exec timeout 10 \"$0\" cp - a.img:/f";
+    let mut command = Command::new("sh");
+    command.current_dir(workdir.dir()).args(["-c", script]);
+    let done = command.arg(uext4()).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    workdir.prints(&["cat", "a.img:/f"], "text");
+}
+
+#[test]
 fn an_interrupted_copy_closes_its_image() {
     let workdir = Workdir::new();
     workdir.ok(&["mkfs", "a.img", "--size", "64M"]);

@@ -35,6 +35,9 @@ struct Stream(Open);
 /// Standard output, which is written from where it is.
 pub const STDOUT: &str = "/dev/stdout";
 
+/// Standard input, which is read as it was opened.
+pub const STDIN: &str = "/dev/stdin";
+
 /// How long a read may wait before it is asked whether to go on.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 0,
@@ -175,6 +178,10 @@ fn again(e: io::Error) -> io::Error {
 
 /// Opens a file to read.
 fn open_to_read(path: &Path) -> io::Result<File> {
+    if path == Path::new(STDIN) {
+        // Opened again, a FIFO that its writer has closed would wait for another.
+        return Ok(io::stdin().as_fd().try_clone_to_owned()?.into());
+    }
     let mut options = File::options();
     options.read(true);
     if is_fifo(path) {

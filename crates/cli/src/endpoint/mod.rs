@@ -4,7 +4,7 @@ mod host;
 mod image;
 mod mounted;
 
-pub use host::{Host, STDOUT};
+pub use host::{Host, STDIN, STDOUT};
 pub use image::Image;
 pub use mounted::Mounted;
 

@@ -6,7 +6,7 @@ use super::stdin;
 use super::total::Counting;
 use crate::bar::Bar;
 use crate::diagnostics::Usage;
-use crate::endpoint::{Endpoint, Host, STDOUT, Target};
+use crate::endpoint::{Endpoint, Host, STDIN, STDOUT, Target};
 use crate::images::Images;
 use crate::location::{InImage, Location};
 use crate::quoted::quoted;
@@ -17,8 +17,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uext4::{FileKind, Progress};
-
-const STDIN: &str = "/dev/stdin";
 
 /// The operands as they were given.
 pub struct Operands {
