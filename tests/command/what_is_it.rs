@@ -1,7 +1,9 @@
 //! Files that are not ext4 images: each is named for what it is, with the command that helps.
 
 use crate::*;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
+use std::process::{Command, Stdio};
 
 /// Commands that open an image, and their exit code when they can't.
 fn assert_all_say(workdir: &Workdir, name: &str, what: &str) {
@@ -268,4 +270,39 @@ fn a_truncated_image_says_how_much_is_missing() {
     assert!(out.status.success());
     assert!(String::from_utf8_lossy(&out.stderr).contains(what));
     assert_eq!(workdir.run(&["check", "a.img"]).status.code(), Some(4));
+}
+
+/// An image with multi-mount protection says which host has it open; of one that was left behind, a command says that it waits.
+#[test]
+fn the_host_that_has_an_image() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "32M", "-O", "mmp"]);
+    let open_on = || -> serde_json::Value {
+        let info: serde_json::Value =
+            serde_json::from_str(&workdir.ok(&["info", "--json", "a.img"])).unwrap();
+        info["open_on"].clone()
+    };
+    assert!(open_on().is_null());
+    let options = uext4::ImageOptions::read_write();
+    let fs = uext4::Filesystem::open(workdir.path("a.img"), &options).unwrap();
+    assert_eq!(open_on()["device"], "uext4");
+    assert!(workdir.ok(&["info", "a.img"]).contains("open on: "));
+    std::fs::copy(workdir.path("a.img"), workdir.path("left.img")).unwrap();
+    fs.unmount().unwrap();
+    assert!(open_on().is_null());
+    // It is said before the wait, which is not waited for here.
+    let mut command = Command::new(uext4());
+    command
+        .arg("mkdir")
+        .arg(format!("{}:/made", workdir.path("left.img").display()));
+    let mut waits = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    let stderr = waits.stderr.take().unwrap();
+    BufReader::new(stderr).read_line(&mut said).unwrap();
+    waits.kill().unwrap();
+    waits.wait().unwrap();
+    assert!(
+        said.contains("waits 22 s to see whether it still has it open"),
+        "{said}"
+    );
 }

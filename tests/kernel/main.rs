@@ -13,6 +13,7 @@ mod inline_data;
 mod journal;
 mod large_values;
 mod matrix;
+mod multi_mount;
 
 use uext4_testkit::{
     image::{mount, mount_as},

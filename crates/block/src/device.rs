@@ -147,6 +147,13 @@ pub trait BlockDevice: Send + Sync + Debug {
         Ok(())
     }
 
+    /// Forgets what this host keeps of a range, so that reads return what the device has, what another host wrote included. What was written
+    /// here and is not durable yet is kept. A device that no other host can write does nothing.
+    fn drop_cache(&self, offset: u64, len: u64) -> Result<()> {
+        let _ = (offset, len);
+        Ok(())
+    }
+
     /// Changes the size of the device; new bytes read as zeros.
     ///
     /// # Errors
@@ -236,6 +243,11 @@ macro_rules! forward_device {
             $d.zero(offset, len)
         }
     };
+    (@drop_cache $s:ident $d:expr) => {
+        fn drop_cache(&$s, offset: u64, len: u64) -> $crate::Result<()> {
+            $d.drop_cache(offset, len)
+        }
+    };
     (@allocate $s:ident $d:expr) => {
         fn allocate(&$s, offset: u64, len: u64) -> $crate::Result<()> {
             $d.allocate(offset, len)
@@ -246,7 +258,7 @@ macro_rules! forward_device {
 impl<T: BlockDevice + ?Sized> BlockDevice for Arc<T> {
     forward_device!(self => **self; len, is_read_only, logical_block_size, read_at, read_vectored_at, read_batch);
     forward_device!(self => **self; write_at, write_vectored_at, write_batch, write_fua, flush);
-    forward_device!(self => **self; discard, zero, allocate, set_len, identity, origin);
+    forward_device!(self => **self; discard, zero, allocate, drop_cache, set_len, identity, origin);
 }
 
 /// The bytes of a vectored call together.

@@ -64,6 +64,7 @@ pub use memory::MemoryDevice;
 pub use open::OpenOptions;
 pub use origin::Origin;
 pub use overlay::OverlayDevice;
+pub use platform::host_name;
 #[cfg(not(target_os = "linux"))]
 pub use portable::PortableFile as FileDevice;
 pub use qcow2::Qcow2Device;

@@ -37,6 +37,13 @@ pub struct PortableFile {
     lost_writes: AtomicBool,
 }
 
+/// The name of this host, as its environment has it.
+pub fn host_name() -> String {
+    let named = ["HOSTNAME", "COMPUTERNAME"].into_iter();
+    let mut named = named.filter_map(|name| std::env::var(name).ok());
+    named.next().unwrap_or_else(|| "unknown".into())
+}
+
 impl PortableFile {
     /// Opens an image.
     ///

@@ -114,6 +114,11 @@ impl BlockDevice for RangeDevice {
         self.device.allocate(at, len)
     }
 
+    fn drop_cache(&self, offset: u64, len: u64) -> Result<()> {
+        let at = self.at(BlockOp::Read, offset, len)?;
+        self.device.drop_cache(at, len)
+    }
+
     fn set_len(&self, len: u64) -> Result<()> {
         let e = io::Error::from_raw_os_error(EINVAL);
         Err(BlockError::io(BlockOp::SetLen, 0, len, e))

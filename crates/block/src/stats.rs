@@ -85,7 +85,7 @@ impl<D: BlockDevice> CountDevice<D> {
 
 impl<D: BlockDevice> BlockDevice for CountDevice<D> {
     forward_device!(self => self.inner;
-        len, is_read_only, logical_block_size, allocate, set_len, identity, origin);
+        len, is_read_only, logical_block_size, allocate, drop_cache, set_len, identity, origin);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.count_read(buf.len() as u64);

@@ -2,13 +2,14 @@
 
 use crate::endpoint::{Endpoint, Image, Mounted, Target};
 use crate::location::{InImage, Location};
-use crate::{device, diagnostics, expand, failures, interrupt, mode, superblock};
+use crate::{device, diagnostics, expand, failures, interrupt, mode, show, superblock};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use uext4::unstable::MmpHold;
 use uext4::unstable::ondisk::Incompat;
-use uext4::{Caller, DeviceOptions, Edit, Filesystem, ImageName, ImageOptions};
+use uext4::{BlockDevice, Caller, DeviceOptions, Edit, Filesystem, ImageName, ImageOptions};
 use uext4_mountd::{second_mount, stats};
 
 /// Where the journal of images is that have it on another device.
@@ -49,6 +50,7 @@ pub fn edit(image: &Path, recovers: bool) -> Result<Edit> {
             image.display()
         );
     }
+    warn_of_wait(image, &device);
     let edit = Edit::open_device(device, journal, &ImageOptions::read_write());
     let edit = edit.map_err(|e| failed(&e))?;
     check_writable(image, edit.fs())?;
@@ -326,10 +328,32 @@ fn open_to_write(image: &Path, options: &ImageOptions) -> Result<Filesystem> {
     if superblock::asked_for().is_some() {
         anyhow::bail!("{}: with --superblock it can only be read", image.display());
     }
+    warn_before_opening(image);
     let fs = open_image(image, &DeviceOptions::read_write(), options);
     let fs = fs.map_err(|e| diagnostics::opening_to_write(image, &e))?;
     check_writable(image, &fs)?;
     Ok(fs)
+}
+
+/// Says why opening it to be changed will take seconds, if it will.
+pub fn warn_before_opening(image: &Path) {
+    let unlocked = DeviceOptions::read_only().exclusive(false);
+    if let Ok(device) = device::open(image, &unlocked) {
+        warn_of_wait(image, &device);
+    }
+}
+
+fn warn_of_wait(image: &Path, device: &Arc<dyn BlockDevice>) {
+    if let Ok(Some(holder)) = MmpHold::holder(device)
+        && let Some(wait) = holder.wait
+    {
+        show::warn(format_args!(
+            "{}: host {} opened it last and did not close it; waits {} s to see whether it still has it open (multi-mount protection)",
+            show::image(image),
+            holder.host,
+            wait.as_secs()
+        ));
+    }
 }
 
 /// Opens an image to read, with a backup of its superblock if that is damaged.

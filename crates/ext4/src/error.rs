@@ -63,6 +63,12 @@ pub enum Ext4Error {
     NoData,
     #[error("busy: {0}")]
     Busy(&'static str),
+    #[error("host {host} has it open (multi-mount protection; there it is {device})")]
+    OpenElsewhere { host: String, device: String },
+    #[error(
+        "e2fsck runs on it on host {host}, or was ended there (multi-mount protection); if none does, `tune2fs -f -E clear_mmp` frees it"
+    )]
+    BeingChecked { host: String },
     #[error(transparent)]
     Vfs(Box<uext4_vfs::errno::Error>),
 }

@@ -30,6 +30,7 @@
 //! | `inode_allocator`, [`generation`] | inode numbers and generations |
 //! | `block_allocator` | blocks |
 //! | `volume` | superblock, groups, buffer cache, journal, errors |
+//! | `mmp` | holding a file system against other hosts |
 //! | `backup_superblock` | reading an image whose superblock is damaged |
 //! | `group`, [`bitmap`] | a block group in memory, completed for the journal |
 //! | `options`, `error`, `errno` | mount options; errors, and the errno of each |
@@ -56,6 +57,7 @@ mod inode_table;
 mod inodes;
 mod kinds;
 mod mapping;
+mod mmp;
 mod mount;
 mod namei;
 mod options;
@@ -82,11 +84,12 @@ pub use inode_allocator::InodeAllocator;
 pub use inode_table::InodeTable;
 pub use inodes::Inodes;
 pub use mapping::Mapping;
+pub use mmp::{MmpHold, MmpHolder};
 pub use namei::Namei;
 pub use options::ialloc_variant::IallocVariant;
 pub use options::{AtimeUpdate, DataMode, MountOptions};
 pub use orphans::OrphanList;
 pub use run::{Run, RunLookup};
-pub use superblock::read_superblock;
+pub use superblock::{read_superblock, read_superblock_to_recover};
 pub use uext4_jbd2::Durations;
 pub use volume::Volume;

@@ -38,7 +38,10 @@ pub fn read_superblock(device: &dyn BlockDevice) -> Result<Superblock> {
 
 /// As [`read_superblock`], but one whose checksum alone is wrong is given too, with the error: a crash
 /// may have torn its last write, and then the log has it whole.
-pub(crate) fn read_superblock_to_recover(
+///
+/// # Errors
+/// As [`read_superblock`].
+pub fn read_superblock_to_recover(
     device: &dyn BlockDevice,
 ) -> Result<(Superblock, Option<FormatError>)> {
     let mut bytes = [0u8; SUPERBLOCK_SIZE];

@@ -207,6 +207,7 @@ classes! {
     BUFFER_CACHE = "buffer_cache", Leaf, Refused, "a shard of the metadata block cache";
     GENERATION = "generation", Leaf, Refused, "the counter of inode generations";
     LAZYTIME = "lazytime", Leaf, Refused, "inodes with pending timestamps, one shard";
+    MMP = "mmp", Leaf, Refused, "whether a file system with `mmp` is still to be held against other hosts";
     DEVICE = "device", Leaf, Refused, "a chunk or a list of a device in memory";
     DIRECT = "direct", Leaf, Refused, "direct writes whose blocks are to become written";
     TRIM = "trim", Leaf, Refused, "discards of free blocks, and allocations that wait for them";

@@ -7,7 +7,7 @@ use crate::operation;
 use std::path::Path;
 use std::sync::Arc;
 use uext4_block::{BlockDevice, OverlayDevice, open_image};
-use uext4_ext4::{Ext4, Ext4Error, read_superblock};
+use uext4_ext4::{Ext4, Ext4Error, MmpHold, read_superblock, read_superblock_to_recover};
 use uext4_vfs::{Errno, Error, Result};
 
 /// Changes of an image that are made together, or not at all: they are kept in memory until [`Edit::commit`], and forgotten without it.
@@ -28,6 +28,8 @@ pub struct Edit {
     journal: Option<Arc<dyn BlockDevice>>,
     above: Arc<OverlayDevice>,
     fs: Filesystem,
+    /// Against other hosts, of an image with `mmp`.
+    hold: Option<MmpHold>,
 }
 
 impl Edit {
@@ -51,18 +53,23 @@ impl Edit {
         options: &ImageOptions,
     ) -> Result<Edit> {
         operation::run("edit", None, b"", || {
+            let mount = |e: Ext4Error| e.of_mount();
+            let sb = read_superblock_to_recover(&*device).map_err(mount)?.0;
+            let hold = MmpHold::acquire(&device, &sb).map_err(mount)?;
             // What another process left is not a part of these changes.
-            Ext4::recover(&device, journal.as_ref()).map_err(Ext4Error::of_mount)?;
+            Ext4::recover(&device, journal.as_ref()).map_err(mount)?;
             let above = Arc::new(OverlayDevice::new(Arc::clone(&device)));
             let log = journal
                 .clone()
                 .map(|journal| Arc::new(OverlayDevice::new(journal)) as Arc<dyn BlockDevice>);
-            let fs = Filesystem::open_devices(Arc::clone(&above) as _, log, options)?;
+            let options = options.clone().held();
+            let fs = Filesystem::open_devices(Arc::clone(&above) as _, log, &options)?;
             Ok(Edit {
                 device,
                 journal,
                 above,
                 fs,
+                hold,
             })
         })
     }
@@ -89,10 +96,12 @@ impl Edit {
                 let journal = self.journal.as_ref();
                 Ext4::replace_blocks(&self.device, journal, &changed, &*self.above)
             };
-            replace().map_err(|e| match e.is_too_large_for_log() {
+            let replaced = replace().map_err(|e| match e.is_too_large_for_log() {
                 true => Error::from_source(Errno::EFBIG, e),
                 false => e.of_mount(),
-            })
+            })?;
+            let released = self.hold.map_or(Ok(()), MmpHold::release);
+            released.map(|()| replaced).map_err(Ext4Error::of_mount)
         })
     }
 }

@@ -37,6 +37,12 @@ impl ImageOptions {
         options
     }
 
+    /// For an image that was held against other hosts already (`mmp`).
+    pub(crate) fn held(mut self) -> ImageOptions {
+        self.config.mount.hold_mmp = false;
+        self
+    }
+
     /// The caller that operations act for. Default: the superuser.
     pub fn caller(mut self, caller: Caller) -> ImageOptions {
         self.config.caller = caller;

@@ -18,7 +18,7 @@ pub use uext4_build::{
 };
 pub use uext4_ext4::{
     BackupSuperblock, Durations, Ext4, Ext4Error, GenerationVariant, IallocVariant, InodeRef,
-    MountOptions, read_superblock,
+    MmpHold, MmpHolder, MountOptions, read_superblock,
 };
 /// POSIX message queues and their namespaces.
 pub use uext4_mqueue as mqueue;

@@ -390,6 +390,13 @@ impl BlockDevice for FileDevice {
         result.map_err(|e| BlockError::io(BlockOp::SetLen, 0, len, e))
     }
 
+    fn drop_cache(&self, offset: u64, len: u64) -> Result<()> {
+        assert_may_block("device drop cache");
+        self.check_read(offset, len)?;
+        let dropped = self.host.drop_cache(offset, len);
+        dropped.map_err(|e| BlockError::io(BlockOp::Read, offset, len, e))
+    }
+
     fn identity(&self) -> Option<DeviceId> {
         Some(self.id)
     }

@@ -5,9 +5,22 @@
 
 use crate::device::{total_len, total_len_mut};
 use crate::error::{BlockError, BlockOp, Result};
+use rustix::fs::Advice;
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use std::io::{IoSlice, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
+
+/// Bytes of the largest page of a host.
+const LARGEST_PAGE: u64 = 64 << 10;
+
+/// The name of this host.
+pub fn host_name() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
 
 /// An open file of the host. Ranges aren't checked against a length.
 #[derive(Debug)]
@@ -17,6 +30,15 @@ pub(crate) struct HostFile {
 }
 
 impl HostFile {
+    /// Drops the pages that hold a range from the host's cache, but for those that it has not written yet.
+    pub fn drop_cache(&self, offset: u64, len: u64) -> rustix::io::Result<()> {
+        // It drops whole pages.
+        let start = offset - offset % LARGEST_PAGE;
+        let end = (offset + len).next_multiple_of(LARGEST_PAGE);
+        let len = NonZeroU64::new(end - start);
+        rustix::fs::fadvise(&self.fd, start, len, Advice::DontNeed)
+    }
+
     /// Reads up to the end of the file or of `buf`: how much.
     pub fn read_some(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let mut done = 0;

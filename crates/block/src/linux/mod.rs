@@ -15,4 +15,5 @@ mod shared;
 mod uring;
 
 pub use file::FileDevice;
+pub use host::host_name;
 pub(crate) use open::id_of_path;

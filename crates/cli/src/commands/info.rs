@@ -11,6 +11,7 @@ use std::sync::Arc;
 use uext4::unstable::ondisk::{
     ErrorsBehaviour, GroupDesc, GroupFlags, GroupNo, Incompat, STATE_CLEAN, STATE_ERROR, Superblock,
 };
+use uext4::unstable::{MmpHold, MmpHolder};
 use uext4::{BlockDevice, BlockError, DeviceOptions, ImageFiles, ImageName, RangeDevice};
 use uext4_mountd::second_mount;
 use uuid::Uuid;
@@ -60,7 +61,28 @@ struct Json {
     written: String,
     mount_count: u16,
     error_count: u32,
+    open_on: Option<HolderJson>,
     groups: Vec<GroupJson>,
+}
+
+/// The host that has an image with multi-mount protection open, or left it behind.
+#[derive(Serialize)]
+struct HolderJson {
+    host: String,
+    device: String,
+    time: String,
+    checks: bool,
+}
+
+impl HolderJson {
+    fn of(holder: MmpHolder) -> HolderJson {
+        HolderJson {
+            host: holder.host,
+            device: holder.device,
+            time: time_format::utc(holder.time.cast_signed()),
+            checks: holder.wait.is_none(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -117,7 +139,9 @@ fn read(args: &Args, image: &Path) -> Result<Json> {
     } else {
         Vec::new()
     };
-    Ok(info(&sb, groups))
+    // What is damaged of it is reported by what opens the image.
+    let open_on = MmpHold::holder(&device).ok().flatten();
+    Ok(info(&sb, open_on.map(HolderJson::of), groups))
 }
 
 fn print(args: &Args, image: &Path, info: &Json) -> Result<()> {
@@ -170,7 +194,7 @@ fn print_partitions(image: &Path) -> Result<()> {
     Ok(())
 }
 
-fn info(sb: &Superblock, groups: Vec<GroupJson>) -> Json {
+fn info(sb: &Superblock, open_on: Option<HolderJson>, groups: Vec<GroupJson>) -> Json {
     let (raw, geometry) = (&sb.raw, &sb.geometry);
     let features = [
         sb.compat.describe(),
@@ -221,6 +245,7 @@ fn info(sb: &Superblock, groups: Vec<GroupJson>) -> Json {
         written: time_format::utc(raw.write_time().cast_signed()),
         mount_count: raw.mnt_count.get(),
         error_count: raw.error_count.get(),
+        open_on,
         groups,
     }
 }
@@ -272,7 +297,7 @@ pub fn summary(sb: &Superblock) -> String {
     };
     format!(
         "{}{:<20} {backups}\n",
-        text(&info(sb, Vec::new())),
+        text(&info(sb, None, Vec::new())),
         "backups at:"
     )
 }
@@ -338,6 +363,15 @@ fn text(info: &Json) -> String {
     line("mount count", &info.mount_count);
     if info.error_count > 0 {
         line("errors recorded", &info.error_count);
+    }
+    if let Some(holder) = &info.open_on {
+        let HolderJson {
+            host, device, time, ..
+        } = holder;
+        match holder.checks {
+            true => line("checked on", &format!("{host}, since {time}")),
+            false => line("open on", &format!("{host} ({device}), seen {time}")),
+        }
     }
     text
 }

@@ -10,6 +10,7 @@ const WRITES_INCOMPAT: Incompat = Incompat::FILETYPE
     .union(Incompat::EXTENT)
     .union(Incompat::BIT64)
     .union(Incompat::FLEX_BG)
+    .union(Incompat::MMP)
     .union(Incompat::INLINE_DATA)
     .union(Incompat::EA_INODE)
     .union(Incompat::CSUM_SEED)

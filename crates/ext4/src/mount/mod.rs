@@ -27,6 +27,7 @@ use crate::fs::Ext4;
 use crate::group::freeze::Freezer;
 use crate::group::{BitmapBytes, Group};
 use crate::kinds;
+use crate::mmp::MmpHold;
 use crate::mount::features::{check_features, check_size};
 use crate::mount::journal::{check_log_apart, find_log, open_journal, recover_log};
 use crate::options::MountOptions;
@@ -57,8 +58,19 @@ impl Ext4 {
         mut options: MountOptions,
     ) -> Result<Arc<Ext4>> {
         options.read_only |= device.is_read_only();
-        let (mut sb, torn) = read_superblock_to_recover(&*device)?;
+        let (mut sb, mut torn) = read_superblock_to_recover(&*device)?;
         check_features(&sb, &mut options)?;
+        let needs_recovery = torn.is_some() || sb.incompat.contains(Incompat::RECOVER);
+        let recovers = needs_recovery && !options.noload && !device.is_read_only();
+        let hold = match options.hold_mmp && (recovers || !options.read_only) {
+            true => MmpHold::acquire(&device, &sb)?,
+            false => None,
+        };
+        if hold.is_some() {
+            // Another host may have changed it until then.
+            (sb, torn) = read_superblock_to_recover(&*device)?;
+            check_features(&sb, &mut options)?;
+        }
         check_size(&sb, &*device)?;
         let log = find_log(&sb, &device, journal_device.as_ref(), &options)?;
         if let Some(map) = log.as_ref().filter(|_| !options.read_only) {
@@ -78,6 +90,11 @@ impl Ext4 {
             return Err(why.into());
         }
         let fs = Self::assemble(device, sb, log, options, Opened::Empty)?;
+        match hold {
+            Some(hold) if fs.volume.options.read_only => hold.release()?,
+            Some(hold) => fs.volume.keep_hold(hold),
+            None => {}
+        }
         if fs.volume.options.data.is_some()
             && !fs.volume.journal().has_log()
             && !fs.volume.is_read_only()
@@ -174,12 +191,12 @@ impl Ext4 {
         self.table.lazytime.stop();
         if !self.volume.set_mounted(false) {
             self.volume.journal().stop();
-            return Ok(());
+            return self.volume.release_hold();
         }
         let finished = self.finish();
         self.volume.set_read_only();
         self.volume.journal().stop();
-        finished
+        finished.and(self.volume.release_hold())
     }
 
     /// Everything in place, and only then the superblock that says so.
@@ -226,6 +243,9 @@ impl Ext4 {
             .abort(JournalError::Aborted("crashed on purpose".into()));
         self.table.lazytime.stop();
         self.volume.journal().stop();
+        if let Some(hold) = self.volume.take_hold() {
+            hold.abandon();
+        }
     }
 
     /// Makes everything durable that was done before the call.

@@ -22,7 +22,8 @@ use uext4_ondisk::RawSuperblock;
 const AT_ONCE: u64 = 1 << 20;
 
 impl Ext4 {
-    /// Recovers the journal and the orphans of an image that is not mounted, if it was not unmounted cleanly.
+    /// Recovers the journal and the orphans of an image that is not mounted, if it was not unmounted cleanly. The caller holds it
+    /// ([`MmpHold`](crate::MmpHold)).
     ///
     /// # Errors
     /// As [`Ext4::mount_with_journal`].
@@ -32,15 +33,14 @@ impl Ext4 {
     ) -> Result<()> {
         let (sb, torn) = read_superblock_to_recover(&**device)?;
         if torn.is_some() || sb.incompat.contains(Incompat::RECOVER) {
-            let options = MountOptions::default();
-            Ext4::mount_with_journal(Arc::clone(device), journal_device.cloned(), options)?
+            Ext4::mount_with_journal(Arc::clone(device), journal_device.cloned(), held())?
                 .unmount()?;
         }
         Ok(())
     }
 
     /// Gives the blocks `changed`, in ascending order, of the image on `device` the content that they have on `new`, which must be a clean
-    /// image. Those of the log are left out. Returns the bytes that were replaced.
+    /// image. Those of the log are left out. The caller holds the image ([`MmpHold`](crate::MmpHold)). Returns the bytes that were replaced.
     ///
     /// # Crash
     /// All are replaced or none, if the image has a journal; else a crash may leave some of them.
@@ -57,7 +57,7 @@ impl Ext4 {
         let journal_device = journal_device.cloned();
         let read_only = MountOptions {
             read_only: true,
-            ..MountOptions::default()
+            ..held()
         };
         let mount =
             |options| Ext4::mount_with_journal(Arc::clone(device), journal_device.clone(), options);
@@ -90,7 +90,7 @@ impl Ext4 {
         journal.abort(JournalError::Aborted("its blocks are recovered".into()));
         journal.stop();
         done?;
-        mount(MountOptions::default())?.unmount()?;
+        mount(held())?.unmount()?;
         Ok(replaced)
     }
 
@@ -117,6 +117,14 @@ impl Ext4 {
             list.push(block);
         }
         Ok((free, used))
+    }
+}
+
+/// The options of a mount of an image that the caller holds.
+fn held() -> MountOptions {
+    MountOptions {
+        hold_mmp: false,
+        ..MountOptions::default()
     }
 }
 

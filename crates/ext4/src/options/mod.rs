@@ -54,6 +54,9 @@ impl DataMode {
 pub struct MountOptions {
     /// Nothing is written, not even a recovered journal's result unless the device allows it.
     pub read_only: bool,
+    /// Holds a file system with `mmp` against other hosts while it is open to be written. False where the caller does
+    /// ([`MmpHold`](crate::MmpHold)), or where what is written does not reach the device.
+    pub hold_mmp: bool,
     /// Does not recover the journal; needs `read_only`.
     pub noload: bool,
     /// A transaction is committed when it is this old.
@@ -101,6 +104,7 @@ impl Default for MountOptions {
     fn default() -> Self {
         MountOptions {
             read_only: false,
+            hold_mmp: true,
             noload: false,
             commit_interval: Duration::from_secs(5),
             barrier: true,

@@ -25,6 +25,7 @@ pub(crate) mod settings;
 mod superblock;
 
 use crate::group::{BitmapBytes, Group};
+use crate::mmp::MmpHold;
 use crate::options::{DataMode, MountOptions};
 use crate::prelude::*;
 use crate::volume::error_state::ErrorState;
@@ -56,6 +57,8 @@ pub struct Volume {
     read_only: AtomicBool,
     mounted: AtomicBool,
     errors: ErrorState,
+    /// Against other hosts, of a file system with `mmp`.
+    hold: Mutex<Option<MmpHold>>,
     /// Read by every operation, so on a line that nothing else writes.
     pub(crate) settings: CachePadded<Settings>,
 }
@@ -83,6 +86,7 @@ impl Volume {
             read_only: AtomicBool::new(options.read_only),
             mounted: AtomicBool::new(false),
             errors: ErrorState::new(),
+            hold: Mutex::new(&class::MMP, None),
             settings: CachePadded::new(Settings::new(
                 &options,
                 options.errors.unwrap_or_else(|| sb.raw.errors_behaviour()),
@@ -184,6 +188,24 @@ impl Volume {
     /// Changes nothing from now on.
     pub(crate) fn set_read_only(&self) {
         self.read_only.store(true, Ordering::SeqCst);
+    }
+
+    /// Keeps the file system from other hosts until [`Volume::release_hold`].
+    pub(crate) fn keep_hold(&self, hold: MmpHold) {
+        hold.protect(&self.journal);
+        *self.hold.lock() = Some(hold);
+    }
+
+    pub(crate) fn take_hold(&self) -> Option<MmpHold> {
+        self.hold.lock().take()
+    }
+
+    /// Lets other hosts have the file system.
+    ///
+    /// # Errors
+    /// As [`MmpHold::release`].
+    pub(crate) fn release_hold(&self) -> Result<()> {
+        self.take_hold().map_or(Ok(()), MmpHold::release)
     }
 
     /// What the journal does with the data of this mount.

@@ -288,7 +288,7 @@ fn step(device: &dyn BlockDevice, rng: &mut Rng, model: &mut Vec<u8>, resize: bo
     let len = rng.usize(..=(model.len() - offset).min(200_000));
     let at = offset as u64;
     let target = offset..offset + len;
-    match rng.u8(..if resize { 9 } else { 8 }) {
+    match rng.u8(..if resize { 10 } else { 9 }) {
         0 => {
             let mut buf = vec![0xAA; len];
             device.read_at(at, &mut buf).unwrap();
@@ -321,6 +321,7 @@ fn step(device: &dyn BlockDevice, rng: &mut Rng, model: &mut Vec<u8>, resize: bo
             model[target].fill(0);
             device.zero(at, len as u64).unwrap();
         }
+        8 => device.drop_cache(at, len as u64).unwrap(),
         _ => {
             let len = rng.usize(model.len() / 2..model.len() * 3 / 2).max(1);
             model.resize(len, 0);

@@ -203,8 +203,11 @@ fn with_numbers(list: &str) -> Result<String> {
 pub fn mount(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Result<()> {
     let request = request(how, source, more, dir)?;
     // Before anything is started for it.
-    request.options().map_err(anyhow::Error::msg)?;
+    let options = request.options().map_err(anyhow::Error::msg)?;
     let source = request.source();
+    if !options.open.mount.read_only && mounted_at(&request).is_none() {
+        images::warn_before_opening(source);
+    }
     let failed = |e: Failure| match mounted_at(&request) {
         Some(first) if how.foreground && e.errno == Some(Errno::EBUSY.0) => anyhow::anyhow!(
             "{}: image is already open: it is mounted on {}; without -f it is shown at a second directory",

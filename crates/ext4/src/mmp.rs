@@ -1,0 +1,341 @@
+//! Multi-mount protection: of all hosts that reach the device, one at a time writes a file system with the feature `mmp`.
+//!
+//! # Data model
+//! A block of the file system has a sequence number and the name of the host that writes it. That host changes the number every few seconds
+//! (`mmp_update_interval` of the superblock) while it has the file system open; a special number says that none has, another that e2fsck
+//! runs. A host that finds any other number waits for twice the interval in which it must change, writes its own if it did not, and opens the
+//! file system only if that is still there after the same time again.
+//! The block is written past the journal.
+//!
+//! Source: Linux documentation, filesystems/ext4, "Multiple Mount Protection".
+//!
+//! # Invariants
+//! A host that finds another's number stops: the journal is aborted, and nothing more is written. A host that was stopped for longer than
+//! others wait may still write what it had begun: only storage that refuses a host can prevent that.
+//!
+//! # Locking
+//! The flag that ends the thread is a leaf (class `mmp`).
+
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests;
+
+use crate::prelude::*;
+use crate::superblock::{read_superblock_to_recover, unix_now};
+use uext4_block::host_name;
+use uext4_ondisk::{CsumSeed, MMP_SEQ_CLEAN, MMP_SEQ_MAX, Mmp};
+use uext4_sync::thread;
+
+/// What the format counts in; tests do not wait as long.
+const SECOND: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 1000 });
+/// The shortest interval that hosts use, in seconds.
+const INTERVAL_MIN: u16 = 5;
+/// The longest.
+const INTERVAL_MAX: u16 = 300;
+/// Twice the interval at most, but no more than this over it.
+const WAIT_OVER_INTERVAL_MAX: u16 = 60;
+
+/// A file system that this host holds against others, until it is dropped.
+#[derive(Debug)]
+pub struct MmpHold {
+    shared: Arc<Shared>,
+    /// It returns what it wrote last, or nothing if another host has taken the file system.
+    thread: Option<thread::JoinHandle<Option<Mmp>>>,
+}
+
+/// What a host has written about itself that has a file system, or left it behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MmpHolder {
+    /// Its name.
+    pub host: String,
+    /// What the device is there.
+    pub device: String,
+    /// When it was there last, in seconds since 1970 by its clock.
+    pub time: u64,
+    /// For how long [`MmpHold::acquire`] waits to see whether it still is; `None` if it is e2fsck, which is not waited for.
+    pub wait: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    block: MmpBlock,
+    ended: Mutex<bool>,
+    ending: Condvar,
+    /// What to abort when another host has taken the file system.
+    journal: OnceLock<Weak<Journal>>,
+    lost: AtomicBool,
+}
+
+impl MmpHold {
+    /// Holds the file system, if it has the feature: waits until it is known that no other host does, and drops what this host
+    /// kept of the device, so that the superblock must be read again.
+    ///
+    /// # Errors
+    /// [`Ext4Error::OpenElsewhere`], [`Ext4Error::BeingChecked`]: another host does. Damage of the block; the device's.
+    pub fn acquire(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Option<MmpHold>> {
+        if !sb.incompat.contains(Incompat::MMP) {
+            return Ok(None);
+        }
+        let block = MmpBlock::of(device, sb)?;
+        let ours = block.take(sb)?;
+        device.drop_cache(0, device.len())?;
+        let shared = Arc::new(Shared {
+            block,
+            ended: Mutex::new(&class::MMP, false),
+            ending: Condvar::new(),
+            journal: OnceLock::new(),
+            lost: AtomicBool::new(false),
+        });
+        let keeper = Arc::clone(&shared);
+        let interval = SECOND * u32::from(update_interval(sb));
+        let thread = thread::Builder::new()
+            .name("uext4-mmp".into())
+            .spawn(move || keeper.keep(ours, interval));
+        match thread {
+            Ok(thread) => Ok(Some(MmpHold {
+                shared,
+                thread: Some(thread),
+            })),
+            Err(why) => {
+                tracing::error!("cannot start the thread of multi-mount protection: {why}");
+                Err(Ext4Error::Busy("no thread for multi-mount protection"))
+            }
+        }
+    }
+
+    /// The host that has the file system, or left it behind; `None` if none has.
+    ///
+    /// # Errors
+    /// Damage; the device's.
+    pub fn holder(device: &Arc<dyn BlockDevice>) -> Result<Option<MmpHolder>> {
+        let sb = read_superblock_to_recover(&**device)?.0;
+        if !sb.incompat.contains(Incompat::MMP) {
+            return Ok(None);
+        }
+        let found = MmpBlock::of(device, &sb)?.read()?;
+        let wait = seconds_to_wait(interval_of(&sb, &found));
+        Ok((found.seq != MMP_SEQ_CLEAN).then(|| MmpHolder {
+            host: text(&found.nodename),
+            device: text(&found.bdevname),
+            time: found.time,
+            wait: (found.seq <= MMP_SEQ_MAX).then(|| 2 * SECOND * u32::from(wait)),
+        }))
+    }
+
+    /// Aborts `journal` when another host takes the file system.
+    pub(crate) fn protect(&self, journal: &Arc<Journal>) {
+        let _ = self.shared.journal.set(Arc::downgrade(journal));
+        if self.shared.lost.load(Ordering::SeqCst) {
+            self.shared.abort_journal();
+        }
+    }
+
+    /// Lets other hosts have the file system.
+    ///
+    /// # Errors
+    /// The device's; another host has it already. Others find it as after a crash then.
+    pub fn release(mut self) -> Result<()> {
+        match self.end() {
+            Some(ours) => self.shared.block.give_back(ours),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops holding it and leaves the block as it is, as a crash does.
+    pub(crate) fn abandon(mut self) {
+        self.end();
+    }
+
+    /// Ends the thread; what it wrote last, unless it was ended before or has lost the file system.
+    fn end(&mut self) -> Option<Mmp> {
+        *self.shared.ended.lock() = true;
+        self.shared.ending.notify_all();
+        self.thread.take()?.join().ok().flatten()
+    }
+}
+
+impl Drop for MmpHold {
+    fn drop(&mut self) {
+        if let Some(ours) = self.end()
+            && let Err(why) = self.shared.block.give_back(ours)
+        {
+            tracing::error!("multi-mount protection: {why}");
+        }
+    }
+}
+
+impl Shared {
+    /// Changes the block again and again, until the hold ends or is lost.
+    fn keep(&self, mut ours: Mmp, interval: Duration) -> Option<Mmp> {
+        while self.wait(interval) {
+            if let Err(why) = self.block.renew(&mut ours) {
+                tracing::error!("multi-mount protection: {why}");
+                self.lost.store(true, Ordering::SeqCst);
+                self.abort_journal();
+                return None;
+            }
+        }
+        Some(ours)
+    }
+
+    /// Waits for the next round; false when there is none.
+    fn wait(&self, time: Duration) -> bool {
+        let mut ended = self.ended.lock();
+        if !*ended {
+            self.ending.wait_for(&mut ended, time);
+        }
+        !*ended
+    }
+
+    fn abort_journal(&self) {
+        if let Some(journal) = self.journal.get().and_then(Weak::upgrade) {
+            let why = "multi-mount protection does not hold the file system any more";
+            journal.abort(JournalError::Aborted(why.into()));
+        }
+    }
+}
+
+/// The block on its device.
+#[derive(Debug)]
+struct MmpBlock {
+    device: Arc<dyn BlockDevice>,
+    no: Pblk,
+    /// Where it begins, in bytes.
+    offset: u64,
+    bytes: usize,
+    seed: Option<CsumSeed>,
+}
+
+impl MmpBlock {
+    fn of(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<MmpBlock> {
+        let no = Pblk(sb.raw.mmp_block.get());
+        let geometry = &sb.geometry;
+        if geometry.group_of_block(no).is_none() {
+            return Err(Corrupt::new(CorruptKind::BlockRange).pblk(no).into());
+        }
+        Ok(MmpBlock {
+            device: Arc::clone(device),
+            no,
+            offset: geometry.block_offset(no),
+            bytes: geometry.block_size as usize,
+            seed: sb.has_metadata_csum().then_some(sb.csum_seed),
+        })
+    }
+
+    fn read(&self) -> Result<Mmp> {
+        let mut bytes = vec![0; self.bytes];
+        self.device.drop_cache(self.offset, self.bytes as u64)?;
+        self.device.read_at(self.offset, &mut bytes)?;
+        Ok(Mmp::parse(&bytes, self.seed).map_err(|e| e.pblk(self.no))?)
+    }
+
+    fn write(&self, mmp: &Mmp) -> Result<()> {
+        let mut bytes = vec![0; self.bytes];
+        self.device.read_at(self.offset, &mut bytes)?;
+        mmp.encode_into(&mut bytes, self.seed);
+        Ok(self.device.write_fua(self.offset, &bytes)?)
+    }
+
+    /// Waits until it is known that no other host has the file system, and writes that this one has.
+    fn take(&self, sb: &Superblock) -> Result<Mmp> {
+        let found = self.read()?;
+        if found.seq > MMP_SEQ_MAX && found.seq != MMP_SEQ_CLEAN {
+            let host = text(&found.nodename);
+            return Err(Ext4Error::BeingChecked { host });
+        }
+        let interval = interval_of(sb, &found);
+        let wait = SECOND * u32::from(seconds_to_wait(interval));
+        if found.seq != MMP_SEQ_CLEAN {
+            let host = text(&found.nodename);
+            tracing::warn!(
+                "host {host} had it open last and did not close it; {} seconds show whether it still has (multi-mount protection)",
+                (2 * wait).as_secs()
+            );
+            thread::sleep(wait);
+            let now = self.read()?;
+            if now.seq != found.seq {
+                return Err(open_elsewhere(&now));
+            }
+        }
+        let mut ours = Mmp {
+            seq: 0,
+            time: unix_now(),
+            nodename: field(&host_name()),
+            bdevname: field("uext4"),
+            check_interval: interval,
+        };
+        // Two hosts that find it free at a time do not write the same.
+        while ours.seq == 0 || ours.seq == found.seq {
+            ours.seq = fastrand::u32(1..=MMP_SEQ_MAX);
+        }
+        self.write(&ours)?;
+        if found.seq != MMP_SEQ_CLEAN {
+            // A host that takes it over at the same time has written by then.
+            thread::sleep(wait);
+        }
+        self.renew(&mut ours)?;
+        Ok(ours)
+    }
+
+    /// Shows other hosts that this one still has the file system.
+    fn renew(&self, ours: &mut Mmp) -> Result<()> {
+        self.check(ours)?;
+        ours.seq = ours.seq % MMP_SEQ_MAX + 1;
+        ours.time = unix_now();
+        self.write(ours)
+    }
+
+    fn check(&self, ours: &Mmp) -> Result<()> {
+        let found = self.read()?;
+        match found.seq == ours.seq && found.nodename == ours.nodename {
+            true => Ok(()),
+            false => Err(open_elsewhere(&found)),
+        }
+    }
+
+    fn give_back(&self, mut ours: Mmp) -> Result<()> {
+        self.check(&ours)?;
+        ours.seq = MMP_SEQ_CLEAN;
+        ours.time = unix_now();
+        self.write(&ours)
+    }
+}
+
+/// Seconds after which a host that has the file system changes the number.
+fn update_interval(sb: &Superblock) -> u16 {
+    let interval = sb.raw.mmp_update_interval.get();
+    interval.clamp(INTERVAL_MIN, INTERVAL_MAX)
+}
+
+/// The same, where the host that wrote the block took longer.
+fn interval_of(sb: &Superblock, found: &Mmp) -> u16 {
+    let interval = found.check_interval.max(update_interval(sb));
+    interval.min(INTERVAL_MAX)
+}
+
+/// In which a host that has the file system changes the number.
+fn seconds_to_wait(interval: u16) -> u16 {
+    (interval * 2 + 1).min(interval + WAIT_OVER_INTERVAL_MAX)
+}
+
+#[cold]
+fn open_elsewhere(found: &Mmp) -> Ext4Error {
+    Ext4Error::OpenElsewhere {
+        host: text(&found.nodename),
+        device: text(&found.bdevname),
+    }
+}
+
+/// A name in a field that ends with a zero, or with the field.
+fn text(field: &[u8]) -> String {
+    let name = field.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).escape_debug().to_string()
+}
+
+/// The field of a name; the last byte stays zero.
+fn field<const N: usize>(name: &str) -> [u8; N] {
+    let mut field = [0; N];
+    for (to, from) in field.iter_mut().take(N - 1).zip(name.bytes()) {
+        *to = from;
+    }
+    field
+}
