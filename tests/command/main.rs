@@ -2,6 +2,7 @@
 
 mod apply;
 mod archives;
+mod batch;
 mod command_line;
 mod completions;
 mod damage;

@@ -50,9 +50,11 @@ pub fn edit(image: &Path, recovers: bool) -> Result<Edit> {
             image.display()
         );
     }
-    warn_of_wait(image, &device);
-    let edit = Edit::open_device(device, journal, &ImageOptions::read_write());
-    let edit = edit.map_err(|e| failed(&e))?;
+    let waits = warn_of_wait(image, &device);
+    let edit = opening(waits, || {
+        let edit = Edit::open_device(device, journal, &ImageOptions::read_write());
+        edit.map_err(|e| failed(&e))
+    })?;
     check_writable(image, edit.fs())?;
     let _ = EDITED.set((key(image), edit.fs().with_caller(caller())));
     Ok(edit)
@@ -328,31 +330,41 @@ fn open_to_write(image: &Path, options: &ImageOptions) -> Result<Filesystem> {
     if superblock::asked_for().is_some() {
         anyhow::bail!("{}: with --superblock it can only be read", image.display());
     }
-    warn_before_opening(image);
-    let fs = open_image(image, &DeviceOptions::read_write(), options);
-    let fs = fs.map_err(|e| diagnostics::opening_to_write(image, &e))?;
+    let waits = warn_before_opening(image);
+    let fs = opening(waits, || {
+        let fs = open_image(image, &DeviceOptions::read_write(), options);
+        fs.map_err(|e| diagnostics::opening_to_write(image, &e))
+    })?;
     check_writable(image, &fs)?;
     Ok(fs)
 }
 
-/// Says why opening it to be changed will take seconds, if it will.
-pub fn warn_before_opening(image: &Path) {
+/// Says why opening it to be changed will take seconds, and whether it will.
+pub fn warn_before_opening(image: &Path) -> bool {
     let unlocked = DeviceOptions::read_only().exclusive(false);
-    if let Ok(device) = device::open(image, &unlocked) {
-        warn_of_wait(image, &device);
-    }
+    device::open(image, &unlocked).is_ok_and(|device| warn_of_wait(image, &device))
 }
 
-fn warn_of_wait(image: &Path, device: &Arc<dyn BlockDevice>) {
-    if let Ok(Some(holder)) = MmpHold::holder(device)
-        && let Some(wait) = holder.wait
-    {
-        show::warn(format_args!(
-            "{}: host {} opened it last and did not close it; waits {} s to see whether it still has it open (multi-mount protection)",
-            show::image(image),
-            holder.host,
-            wait.as_secs()
-        ));
+fn warn_of_wait(image: &Path, device: &Arc<dyn BlockDevice>) -> bool {
+    let holder = MmpHold::holder(device).ok().flatten();
+    let Some((holder, wait)) = holder.and_then(|holder| holder.wait.map(|wait| (holder, wait)))
+    else {
+        return false;
+    };
+    show::warn(format_args!(
+        "{}: host {} opened it last and did not close it; waits {} s to see whether it still has it open (multi-mount protection)",
+        show::image(image),
+        holder.host,
+        wait.as_secs()
+    ));
+    true
+}
+
+/// Opens an image; a signal ends what `waits`.
+fn opening<T>(waits: bool, open: impl FnOnce() -> Result<T>) -> Result<T> {
+    match waits {
+        true => interrupt::opening(open),
+        false => open(),
     }
 }
 

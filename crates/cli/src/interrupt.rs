@@ -1,5 +1,6 @@
 //! Signals that end a command: at the end of a step, so that what it has open is closed.
 
+use crate::show;
 use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -13,6 +14,9 @@ static SIGNAL: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether what was done is forgotten when the command ends early.
 static IS_FORGOTTEN: AtomicBool = AtomicBool::new(false);
+
+/// Whether a signal ends the process at once.
+static AT_ONCE: AtomicBool = AtomicBool::new(false);
 
 /// A signal within this time of the first one is the same one.
 const REPEATED: Duration = Duration::from_secs(1);
@@ -61,6 +65,11 @@ pub fn catch() -> Result<()> {
         let mut first: Option<Instant> = None;
         for signal in signals.forever() {
             match first {
+                None if AT_ONCE.load(Ordering::Relaxed) => {
+                    let signal = signal.unsigned_abs() as usize;
+                    show::warn(Interrupted { signal });
+                    std::process::exit(128 + signal as i32)
+                }
                 None => SIGNAL.store(signal.unsigned_abs() as usize, Ordering::Relaxed),
                 Some(at) if at.elapsed() < REPEATED => {}
                 Some(_) => std::process::exit(128 + signal),
@@ -86,6 +95,27 @@ fn ignored() -> u64 {
     let mask = lines.find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
         .unwrap_or(0)
+}
+
+/// Opens an image that another host left behind, which waits: a signal ends the process at once, and leaves the image as it was
+/// found, not closed.
+///
+/// # Errors
+/// [`Interrupted`]; those of `open`.
+pub fn opening<T>(open: impl FnOnce() -> Result<T>) -> Result<T> {
+    check()?;
+    AT_ONCE.store(true, Ordering::Relaxed);
+    let opened = open();
+    AT_ONCE.store(false, Ordering::Relaxed);
+    opened
+}
+
+/// The signal that came, if one did.
+pub fn signal() -> Option<i32> {
+    match SIGNAL.load(Ordering::Relaxed) {
+        0 => None,
+        signal => i32::try_from(signal).ok(),
+    }
 }
 
 /// Fails once a signal came. To be called between steps of work.

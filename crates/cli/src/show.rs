@@ -166,16 +166,28 @@ impl FileJson {
 /// Standard output is closed.
 pub fn json(document: &impl Serialize) -> anyhow::Result<()> {
     use std::io::Write;
-    let text = serde_json::to_string_pretty(document)?;
-    // What JSON lets stand in a string and terminals obey.
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
+    let text = safe(&serde_json::to_string_pretty(document)?);
+    Ok(writeln!(std::io::stdout().lock(), "{text}")?)
+}
+
+/// A document as a line of JSON, with its end.
+///
+/// # Errors
+/// The document cannot be written as JSON.
+pub fn json_line(document: &impl Serialize) -> anyhow::Result<String> {
+    Ok(safe(&serde_json::to_string(document)?) + "\n")
+}
+
+/// JSON without what it lets stand in a string and terminals obey.
+fn safe(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
         match c {
             '\u{7f}'..='\u{9f}' => safe.push_str(&format!("\\u{:04x}", u32::from(c))),
             c => safe.push(c),
         }
     }
-    Ok(writeln!(std::io::stdout().lock(), "{safe}")?)
+    safe
 }
 
 /// Prints one JSON document of all operands: for one operand its own, else a list.

@@ -1,13 +1,12 @@
 //! `uext4 apply`.
 
-use super::Command;
+use super::{Command, script};
 use crate::diagnostics::Usage;
-use crate::{Cli, diagnostics, failures, images, interrupt, show};
+use crate::{diagnostics, failures, images, interrupt, show};
 use anyhow::Result;
-use clap::FromArgMatches;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -172,27 +171,12 @@ fn at(args: &Args, number: usize) -> String {
 
 /// Reads the script. All of it is examined before the first command.
 fn read(args: &Args, state: &mut State) -> Result<Vec<Line>> {
-    let mut bytes = Vec::new();
-    let read = match args.script.as_os_str() == "-" {
-        true => std::io::stdin().read_to_end(&mut bytes),
-        false => {
-            std::fs::File::open(&args.script).and_then(|mut file| file.read_to_end(&mut bytes))
-        }
-    };
-    read.map_err(|e| anyhow::anyhow!("{}: {e}", args.script.display()))?;
     let mut lines = Vec::new();
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-    for (i, line) in text.split(|byte| *byte == b'\n').enumerate() {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let number = i + 1;
+    for (number, words) in script::read(&args.script)? {
         state.line = Some(number);
-        let wrong = |why: String| Usage(format!("{}: {why}", at(args, number)));
-        let words = shlex::bytes::split(line)
-            .ok_or_else(|| wrong("a quotation mark or backslash has no end".to_owned()))?;
-        if !words.is_empty() {
-            let command = parse(&args.image, words).map_err(wrong)?;
-            lines.push(Line { number, command });
-        }
+        let command = words.and_then(|words| parse(&args.image, words));
+        let command = command.map_err(|why| Usage(format!("{}: {why}", at(args, number))))?;
+        lines.push(Line { number, command });
     }
     state.line = None;
     Ok(lines)
@@ -203,17 +187,7 @@ fn parse(image: &Path, words: Vec<Vec<u8>>) -> Result<Command, String> {
     let name = words
         .first()
         .map(|name| String::from_utf8_lossy(name).into_owned());
-    let words = words.into_iter().map(|word| in_image(image, &word));
-    let words = std::iter::once(OsString::from("uext4")).chain(words);
-    let matches = super::help::command().try_get_matches_from(words);
-    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
-    let cli = cli.map_err(|e| {
-        let text = e.to_string();
-        let said = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        let said = said.take_while(|line| !line.starts_with("Usage:"));
-        let said: Vec<&str> = said.collect();
-        said.join(" ").trim_start_matches("error: ").to_owned()
-    })?;
+    let cli = script::parse(words.iter().map(|word| in_image(image, word)))?;
     if cli.has_options_of_process() {
         return Err("options of all commands are given to `uext4 apply` itself".to_owned());
     }

@@ -1,6 +1,7 @@
 //! The commands, a file for each.
 
 mod apply;
+mod batch;
 mod bench;
 mod cat;
 mod change;
@@ -37,6 +38,7 @@ mod reference;
 mod resize;
 mod rm;
 mod rmdir;
+mod script;
 mod serve;
 mod setfacl;
 mod stat;
@@ -96,6 +98,7 @@ pub enum Command {
     Label(label::Args),
     #[command(hide = true)]
     Resize(resize::Args),
+    Batch(batch::Args),
     Mount(mount::Args),
     Umount(umount::Args),
     Stats(stats::Args),
@@ -129,6 +132,7 @@ impl Command {
                 | Command::Umount(_)
                 | Command::Stats(_)
                 | Command::Mqueue(_)
+                | Command::Batch(_)
                 | Command::Bench(_)
                 | Command::Resize(_)
         )
@@ -166,6 +170,7 @@ impl Command {
             Command::Check(args) => return check::run(&args),
             Command::Diff(args) => return diff::run(&args),
             Command::Apply(args) => return apply::run(&args),
+            Command::Batch(args) => return batch::run(&args),
             Command::Export(args) => export::run(&args),
             Command::Mkfs(args) => mkfs::run(&args),
             Command::Info(args) => info::run(&args),

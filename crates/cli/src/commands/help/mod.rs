@@ -44,7 +44,10 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Export", &["export", "diff"]),
     ("Verify", &["check", "dump", "trim"]),
     ("Mount", &["mount", "umount", "stats"]),
-    ("More", &["mqueue", "bench", "completions", "man", "help"]),
+    (
+        "More",
+        &["batch", "mqueue", "bench", "completions", "man", "help"],
+    ),
 ];
 
 /// The topics.

@@ -1,0 +1,172 @@
+//! `uext4 batch`.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`job`] | a job, and the process that does it |
+//! | [`log`] | what was done before |
+
+mod job;
+mod log;
+
+use self::job::{Ended, Job, Running};
+use self::log::JobLog;
+use super::{Command, script};
+use crate::bar::Bar;
+use crate::diagnostics::Usage;
+use crate::{interrupt, show};
+use anyhow::Result;
+use std::ffi::OsString;
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+use uext4::Progress;
+
+/// How soon a signal is passed on.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Run a list of commands in parallel: make, convert and check many images
+///
+/// Each line of JOBS is a command of uext4, without `uext4`, quoted as for a shell; # begins a comment. Each is done by a
+/// process of its own and in any order, so none can need what another makes. When one ends, a line of JSON is printed:
+/// the number of its line, the command, its exit status, the seconds it took, what it printed ("output", as JSON
+/// if it is that), and its errors. The exit status is 1 if one has failed; the others are done all the same.
+///
+/// With --log the lines are kept, and what that file has as done is not done again: after a failure or an
+/// interruption, the same command does what is left.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  uext4 batch --log done.jsonl jobs
+  ls *.img | sed 's/^/check --json /' | uext4 batch - | jq -r 'select(.status != 0) | .job'
+
+A list:
+  mkfs a.img --from rootfs-a --spare 1G
+  mkfs b.qcow2 --format qcow2 --from b.img      # converts
+  check --json c.img")]
+pub struct Args {
+    /// How many at a time: as many as there are CPUs
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Add the lines to FILE, and leave out what it has as done
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// No summary
+    #[arg(short, long)]
+    quiet: bool,
+    /// The commands, one on each line; - for standard input
+    #[arg(value_name = "JOBS")]
+    list: PathBuf,
+}
+
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let mut jobs = read(args)?;
+    let mut log = args.log.as_deref().map(JobLog::open).transpose()?;
+    let all = jobs.len();
+    if let Some(log) = &mut log {
+        jobs.retain(|job| !log.was_done(&job.text));
+    }
+    let before = all - jobs.len();
+    interrupt::catch()?;
+    let failed = do_all(args, &jobs, log.as_mut())?;
+    interrupt::check()?;
+    if !args.quiet {
+        let before = match before {
+            0 => String::new(),
+            _ => format!(", {before} before"),
+        };
+        let done = jobs.len() - failed;
+        show::warn(format_args!(
+            "{}: {done} done, {failed} failed{before}",
+            show::count(all as u64, "job", "jobs")
+        ));
+    }
+    Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+/// Reads the list. All of it is examined before the first job.
+fn read(args: &Args) -> Result<Vec<Job>> {
+    let mut jobs = Vec::new();
+    for (line, words) in script::read(&args.list)? {
+        let job = words.and_then(|words| parse(line, &words));
+        let wrong = |why| Usage(format!("{}:{line}: {why}", args.list.display()));
+        jobs.push(job.map_err(wrong)?);
+    }
+    Ok(jobs)
+}
+
+/// Parses a command; why it can't be a job.
+fn parse(line: usize, words: &[Vec<u8>]) -> Result<Job, String> {
+    let args = words.iter().cloned().map(OsString::from_vec);
+    let command = script::parse(args.clone())?.command;
+    if matches!(command, Command::Batch(_) | Command::Serve(_)) {
+        return Err("that is not for a list".to_owned());
+    }
+    let text = shlex::bytes::try_join(words.iter().map(Vec::as_slice));
+    let text = text.map_err(|_| "a word has a zero byte".to_owned())?;
+    Ok(Job {
+        line,
+        text: String::from_utf8_lossy(&text).into_owned(),
+        args: args.collect(),
+    })
+}
+
+/// Does the jobs: how many of them failed.
+fn do_all(args: &Args, jobs: &[Job], mut log: Option<&mut JobLog>) -> Result<usize> {
+    let cpus = || std::thread::available_parallelism().ok();
+    let threads = args.jobs.or_else(cpus).map_or(1, NonZeroUsize::get);
+    let (next, running) = (AtomicUsize::new(0), Running::default());
+    let work = |ends: mpsc::Sender<Ended>| {
+        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let Some(ended) = job.run(&running) else {
+                return;
+            };
+            if ends.send(ended).is_err() {
+                return;
+            }
+        }
+    };
+    let bar = Bar::unless(args.quiet);
+    bar.phase("jobs", jobs.len() as u64);
+    let mut failed = 0;
+    std::thread::scope(|scope| {
+        let (ends, results) = mpsc::channel();
+        for _ in 0..threads.min(jobs.len()) {
+            let ends = ends.clone();
+            scope.spawn(|| work(ends));
+        }
+        drop(ends);
+        loop {
+            if let Some(signal) = interrupt::signal() {
+                running.stop(signal);
+            }
+            let ended = match results.recv_timeout(INTERVAL) {
+                Ok(ended) => ended,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return Ok(failed),
+            };
+            failed += usize::from(ended.status != Some(0));
+            bar.advance(1);
+            let said = say(&ended, log.as_deref_mut());
+            if said.is_err() {
+                // The results are not read any more, or cannot be kept.
+                running.stop(signal_hook::consts::SIGTERM);
+                return said.map(|()| failed);
+            }
+        }
+    })
+}
+
+/// Prints a result, and keeps it.
+fn say(ended: &Ended, log: Option<&mut JobLog>) -> Result<()> {
+    let line = show::json_line(ended)?;
+    if let Some(log) = log {
+        log.add(&line)?;
+    }
+    let mut out = std::io::stdout().lock();
+    out.write_all(line.as_bytes())?;
+    Ok(out.flush()?)
+}
