@@ -82,9 +82,10 @@ impl Running {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        // It is not waited for yet, so the number is its own.
-        let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-        state.processes.insert(job.line, process);
+        // It is not waited for yet, so the number is its own. A host without such descriptors has none to signal.
+        if let Ok(process) = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            state.processes.insert(job.line, process);
+        }
         Ok(Some(child))
     }
 }

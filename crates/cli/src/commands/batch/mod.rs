@@ -29,7 +29,7 @@ use uext4::Progress;
 /// How soon a signal is passed on.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Run a list of commands in parallel: make, convert and check many images
+/// Run a list of commands in parallel, on many images
 ///
 /// Each line of JOBS is a command of uext4, without `uext4`, quoted as for a shell; # begins a comment. Each is done by a
 /// process of its own and in any order, so none can need what another makes. When one ends, a line of JSON is printed:
@@ -41,7 +41,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   uext4 batch --log done.jsonl jobs
-  ls *.img | sed 's/^/check --json /' | uext4 batch - | jq -r 'select(.status != 0) | .job'
+  ls *.img | sed 's/^/check --json /' | uext4 batch - > results.jsonl
+  jq -r 'select(.status != 0) | .job' results.jsonl
 
 A list:
   mkfs a.img --from rootfs-a --spare 1G
