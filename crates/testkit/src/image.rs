@@ -239,6 +239,8 @@ pub fn mount_in(
         cache_bytes: 8 << 20,
         inodes_max: 1000,
         data: data.filter(|_| has_journal),
+        // Where it is damaged, that would wait as hosts do.
+        hold_mmp: false,
         ..MountOptions::default()
     };
     if seed != 0 {

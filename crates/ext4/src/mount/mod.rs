@@ -62,7 +62,7 @@ impl Ext4 {
         check_features(&sb, &mut options)?;
         let needs_recovery = torn.is_some() || sb.incompat.contains(Incompat::RECOVER);
         let recovers = needs_recovery && !options.noload && !device.is_read_only();
-        let hold = match options.hold_mmp && (recovers || !options.read_only) {
+        let mut hold = match options.hold_mmp && (recovers || !options.read_only) {
             true => MmpHold::acquire(&device, &sb)?,
             false => None,
         };
@@ -86,6 +86,10 @@ impl Ext4 {
                 sb = read_superblock(&*device)?;
             }
             check_features(&sb, &mut options)?;
+            if hold.is_none() && options.hold_mmp && !options.read_only {
+                // The log may have brought the feature.
+                hold = MmpHold::acquire(&device, &sb)?;
+            }
         } else if let Some(why) = torn {
             return Err(why.into());
         }

@@ -362,7 +362,7 @@ fn reading_a_directory_changes_its_access_time_unless_an_option_forbids_it() {
 #[test]
 fn features_that_the_log_brings_are_checked() {
     let (fs, device) = small_fs();
-    let unknown = Incompat::from_bits_retain(0x100);
+    let unknown = Incompat::from_bits_retain(0x800);
     let changed = fs.volume.with_handle(1, |handle| {
         fs.volume.change_superblock(handle, |raw| {
             raw.set_features(raw.compat(), raw.incompat() | unknown, raw.ro_compat());
@@ -546,7 +546,7 @@ fn what_an_aborted_journal_lost_is_not_durable_after_the_unmount() {
 fn an_unknown_feature_is_refused() {
     let device = image(8 << 20, PLAIN);
     change_superblock(&device, |raw| {
-        let incompat = raw.incompat() | Incompat::from_bits_retain(0x100);
+        let incompat = raw.incompat() | Incompat::from_bits_retain(0x800);
         raw.set_features(raw.compat(), incompat, raw.ro_compat());
     });
     let mounted = try_mount(&device, |_| {}).map(drop);
