@@ -80,6 +80,7 @@ fn nothing_is_begun_that_is_wrong() {
             "list:2: that is not for a list",
         ),
         ("mkfs 'a.img --size 16M", "list:1: a quotation mark"),
+        ("mkfs --help", "list:1: only prints its help"),
     ] {
         fs::write(workdir.path("list"), list).unwrap();
         workdir.refuses(2, &["batch", "list"], wanted);
@@ -95,13 +96,25 @@ fn nothing_is_begun_that_is_wrong() {
         );
         assert_eq!(fs::read_to_string(workdir.path("other")).unwrap(), other);
     }
+    for other in ["/dev/full", "/dev/null", "."] {
+        let args = ["batch", "--log", other, "list"];
+        let out = workdir.run(&args);
+        assert_eq!(out.status.code(), Some(1), "{other}: {out:?}");
+    }
+    for option in [&["--no-glob"][..], &["--journal", "j"]] {
+        let args = [option, &["batch", "list"]].concat();
+        workdir.refuses(2, &args, "put them into the lines of the list");
+    }
     let log = fs::File::create(workdir.path("log")).unwrap();
     log.lock().unwrap();
     workdir.refuses(
         1,
         &["batch", "--log", "log", "list"],
-        "another `uext4 batch` is using it",
+        "or a job of it, is using it",
     );
+    fs::write(workdir.path("list"), b"mkfs \xff.img --size 16M").unwrap();
+    let args = ["batch", "--log", "new", "list"];
+    workdir.refuses(2, &args, "list:1: not UTF-8");
     assert!(!workdir.path("a.img").exists());
 }
 
@@ -146,4 +159,68 @@ fn a_signal_ends_what_runs_and_the_rest_is_left() {
     fs::copy(workdir.path("a.img"), workdir.path("slow.img")).unwrap();
     let out = workdir.ok(&["batch", "--log", "log", "list"]);
     assert_eq!(statuses(&out), [(2, Some(0)), (3, Some(0))]);
+}
+
+#[test]
+fn the_log_is_in_use_until_the_last_job_has_ended() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    let fifo = workdir.path("fifo");
+    rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+    )
+    .unwrap();
+    fs::write(workdir.path("list"), "cp fifo a.img:/f\n").unwrap();
+    let args = ["batch", "--log", "log", "list"];
+    let mut command = Command::new(uext4());
+    command.args(args).current_dir(workdir.path("."));
+    let mut batch = command.stderr(Stdio::null()).spawn().unwrap();
+    // Its job has the FIFO open then.
+    let mut writer = fs::File::options().write(true).open(&fifo).unwrap();
+    batch.kill().unwrap();
+    batch.wait().unwrap();
+    workdir.refuses(1, &args, "or a job of it, is using it");
+    writer.write_all(b"text").unwrap();
+    drop(writer);
+    let begin = Instant::now();
+    while fs::File::open(workdir.path("log"))
+        .unwrap()
+        .try_lock()
+        .is_err()
+    {
+        assert!(
+            begin.elapsed() < Duration::from_secs(20),
+            "the job has not ended"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    workdir.prints(&["cat", "a.img:/f"], "text");
+    assert_eq!(fs::read(workdir.path("log")).unwrap(), b"");
+}
+
+#[test]
+fn what_a_job_prints_is_kept_as_it_is() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    fs::write(workdir.path("number"), "1e400").unwrap();
+    workdir.ok(&["cp", "number", "a.img:/"]);
+    fs::write(workdir.path("list"), "cat a.img:/number\n").unwrap();
+    let out = workdir.ok(&["batch", "list"]);
+    assert_eq!(results(&out)[0]["output"], "1e400");
+    // What is not read any more ends it, and is kept.
+    let list = "check a.img\n".repeat(40);
+    fs::write(workdir.path("list"), list).unwrap();
+    let mut command = Command::new(uext4());
+    command
+        .args(["batch", "-j2", "--log", "log", "list"])
+        .current_dir(workdir.path("."))
+        .stderr(Stdio::null());
+    let mut batch = command.stdout(Stdio::piped()).spawn().unwrap();
+    drop(batch.stdout.take());
+    assert_eq!(batch.wait().unwrap().code(), Some(128 + 13));
+    let log = fs::read_to_string(workdir.path("log")).unwrap();
+    let done = statuses(&log).len();
+    assert!((1..40).contains(&done), "{log}");
 }

@@ -28,14 +28,18 @@ pub fn journal() -> Option<&'static Path> {
 /// The image that all commands of a script change, by its canonical path.
 static EDITED: OnceLock<(PathBuf, Filesystem)> = OnceLock::new();
 
-/// Opens an image to be changed by several commands, which find it open.
+/// Opens an image to be changed by several commands, which find it open. What is not to be `committed` is only read.
 ///
 /// # Errors
-/// One that says what to do; `recovers` is false, and the journal needs recovery.
-pub fn edit(image: &Path, recovers: bool) -> Result<Edit> {
+/// One that says what to do; it is not to be committed, and the journal needs recovery.
+pub fn edit(image: &Path, committed: bool) -> Result<Edit> {
     let failed = |e: &uext4::Error| diagnostics::opening_to_write(image, e);
     let open = |path: &Path| {
-        let device = device::open(path, &DeviceOptions::read_write());
+        let options = match committed {
+            true => DeviceOptions::read_write(),
+            false => DeviceOptions::read_only(),
+        };
+        let device = device::open(path, &options);
         device.map_err(|e| failed(&diagnostics::of_device(e)))
     };
     let journal = journal().map(open).transpose()?;
@@ -44,13 +48,13 @@ pub fn edit(image: &Path, recovers: bool) -> Result<Edit> {
         let sb = uext4::unstable::read_superblock(&*device);
         sb.is_ok_and(|sb| sb.incompat.contains(Incompat::RECOVER))
     };
-    if !recovers && needs_recovery() {
+    if !committed && needs_recovery() {
         anyhow::bail!(
             "{}: its journal needs recovery, which writes; every command that changes the image does it",
             image.display()
         );
     }
-    let waits = warn_of_wait(image, &device);
+    let waits = committed && warn_of_wait(image, &device);
     let edit = opening(waits, || {
         let edit = Edit::open_device(device, journal, &ImageOptions::read_write());
         edit.map_err(|e| failed(&e))

@@ -65,12 +65,15 @@ pub fn catch() -> Result<()> {
         let mut first: Option<Instant> = None;
         for signal in signals.forever() {
             match first {
-                None if AT_ONCE.load(Ordering::Relaxed) => {
-                    let signal = signal.unsigned_abs() as usize;
-                    show::warn(Interrupted { signal });
-                    std::process::exit(128 + signal as i32)
+                None => {
+                    let number = signal.unsigned_abs() as usize;
+                    SIGNAL.store(number, Ordering::SeqCst);
+                    // `opening` says so before it looks for a signal.
+                    if AT_ONCE.load(Ordering::SeqCst) {
+                        show::warn(Interrupted { signal: number });
+                        std::process::exit(128 + signal)
+                    }
                 }
-                None => SIGNAL.store(signal.unsigned_abs() as usize, Ordering::Relaxed),
                 Some(at) if at.elapsed() < REPEATED => {}
                 Some(_) => std::process::exit(128 + signal),
             }
@@ -103,16 +106,16 @@ fn ignored() -> u64 {
 /// # Errors
 /// [`Interrupted`]; those of `open`.
 pub fn opening<T>(open: impl FnOnce() -> Result<T>) -> Result<T> {
-    check()?;
-    AT_ONCE.store(true, Ordering::Relaxed);
-    let opened = open();
-    AT_ONCE.store(false, Ordering::Relaxed);
+    AT_ONCE.store(true, Ordering::SeqCst);
+    // One that came before.
+    let opened = check().and_then(|()| open());
+    AT_ONCE.store(false, Ordering::SeqCst);
     opened
 }
 
 /// The signal that came, if one did.
 pub fn signal() -> Option<i32> {
-    match SIGNAL.load(Ordering::Relaxed) {
+    match SIGNAL.load(Ordering::SeqCst) {
         0 => None,
         signal => i32::try_from(signal).ok(),
     }
@@ -123,7 +126,7 @@ pub fn signal() -> Option<i32> {
 /// # Errors
 /// [`Interrupted`].
 pub fn check() -> Result<()> {
-    match SIGNAL.load(Ordering::Relaxed) {
+    match SIGNAL.load(Ordering::SeqCst) {
         0 => Ok(()),
         signal => Err(Interrupted { signal }.into()),
     }

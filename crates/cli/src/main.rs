@@ -124,6 +124,11 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => e.exit(),
     };
+    if matches!(cli.command, Command::Batch(_)) && (cli.journal.is_some() || cli.no_glob) {
+        let why = "--journal and --no-glob are for each job: put them into the lines of the list";
+        let why = diagnostics::Usage(why.to_owned());
+        return ExitCode::from(end(&why.into(), USAGE));
+    }
     if let Some(device) = cli.journal {
         images::set_journal(device);
     }

@@ -33,9 +33,10 @@ fn errno_of(e: &Ext4Error) -> Errno {
         Ext4Error::AccessDenied => Errno::EACCES,
         Ext4Error::WouldBlock => Errno::EAGAIN,
         Ext4Error::NoData => Errno::ENXIO,
-        Ext4Error::Busy(_) | Ext4Error::OpenElsewhere { .. } | Ext4Error::BeingChecked { .. } => {
-            Errno::EBUSY
-        }
+        Ext4Error::Busy(_)
+        | Ext4Error::OpenElsewhere { .. }
+        | Ext4Error::BeingChecked { .. }
+        | Ext4Error::HoldLost => Errno::EBUSY,
         Ext4Error::Vfs(e) => e.errno(),
     }
 }

@@ -69,6 +69,8 @@ pub enum Ext4Error {
         "e2fsck runs on it on host {host}, or was ended there (multi-mount protection); if none does, `tune2fs -f -E clear_mmp` frees it"
     )]
     BeingChecked { host: String },
+    #[error("another host may have opened it since (multi-mount protection)")]
+    HoldLost,
     #[error(transparent)]
     Vfs(Box<uext4_vfs::errno::Error>),
 }

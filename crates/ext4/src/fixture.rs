@@ -67,7 +67,12 @@ impl TestDevice {
 
     /// The call of that kind after `before` of them fails with `EIO`.
     pub fn fail_after(&self, op: BlockOp, before: u64) {
-        self.fail_times(op, 0..u64::MAX, Errno::EIO, 1);
+        self.fail_within(op, 0..u64::MAX, before);
+    }
+
+    /// The same of calls that touch `within`.
+    pub fn fail_within(&self, op: BlockOp, within: Range<u64>, before: u64) {
+        self.fail_times(op, within, Errno::EIO, 1);
         if let Some(failing) = self.failing.lock().expect("a lock").last_mut() {
             failing.before = before;
         }
@@ -176,6 +181,10 @@ impl BlockDevice for TestDevice {
 
     fn allocate(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
         self.check(BlockOp::Allocate, offset, len)
+    }
+
+    fn drop_cache(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
+        self.check(BlockOp::Read, offset, len)
     }
 }
 

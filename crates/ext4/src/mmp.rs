@@ -14,13 +14,14 @@
 //! others wait may still write what it had begun: only storage that refuses a host can prevent that.
 //!
 //! # Locking
-//! The flag that ends the thread is a leaf (class `mmp`).
+//! What was written last is behind a lock (class `mmp`), which is kept while the block is read and written.
 
 #[cfg(all(test, not(shuttle), not(loom)))]
 mod tests;
 
 use crate::prelude::*;
 use crate::superblock::{read_superblock_to_recover, unix_now};
+use std::time::Instant;
 use uext4_block::host_name;
 use uext4_ondisk::{CsumSeed, MMP_SEQ_CLEAN, MMP_SEQ_MAX, Mmp};
 use uext4_sync::thread;
@@ -38,8 +39,7 @@ const WAIT_OVER_INTERVAL_MAX: u16 = 60;
 #[derive(Debug)]
 pub struct MmpHold {
     shared: Arc<Shared>,
-    /// It returns what it wrote last, or nothing if another host has taken the file system.
-    thread: Option<thread::JoinHandle<Option<Mmp>>>,
+    thread: Option<thread::JoinHandle<()>>,
 }
 
 /// What a host has written about itself that has a file system, or left it behind.
@@ -58,11 +58,16 @@ pub struct MmpHolder {
 #[derive(Debug)]
 struct Shared {
     block: MmpBlock,
-    ended: Mutex<bool>,
+    state: Mutex<State>,
     ending: Condvar,
-    /// What to abort when another host has taken the file system.
-    journal: OnceLock<Weak<Journal>>,
-    lost: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    /// What this host wrote last; nothing once the hold is lost, or ends.
+    ours: Option<Mmp>,
+    /// What to abort when another host takes it.
+    journal: Weak<Journal>,
 }
 
 impl MmpHold {
@@ -77,29 +82,32 @@ impl MmpHold {
         }
         let block = MmpBlock::of(device, sb)?;
         let ours = block.take(sb)?;
+        let mut hold = MmpHold {
+            shared: Arc::new(Shared {
+                block,
+                state: Mutex::new(
+                    &class::MMP,
+                    State {
+                        ours: Some(ours),
+                        journal: Weak::new(),
+                    },
+                ),
+                ending: Condvar::new(),
+            }),
+            thread: None,
+        };
+        // From here on a failure frees it.
         device.drop_cache(0, device.len())?;
-        let shared = Arc::new(Shared {
-            block,
-            ended: Mutex::new(&class::MMP, false),
-            ending: Condvar::new(),
-            journal: OnceLock::new(),
-            lost: AtomicBool::new(false),
-        });
-        let keeper = Arc::clone(&shared);
+        let keeper = Arc::clone(&hold.shared);
         let interval = SECOND * u32::from(update_interval(sb));
         let thread = thread::Builder::new()
             .name("uext4-mmp".into())
-            .spawn(move || keeper.keep(ours, interval));
-        match thread {
-            Ok(thread) => Ok(Some(MmpHold {
-                shared,
-                thread: Some(thread),
-            })),
-            Err(why) => {
-                tracing::error!("cannot start the thread of multi-mount protection: {why}");
-                Err(Ext4Error::Busy("no thread for multi-mount protection"))
-            }
-        }
+            .spawn(move || keeper.keep(interval));
+        hold.thread = Some(thread.map_err(|why| {
+            tracing::error!("cannot start the thread of multi-mount protection: {why}");
+            Ext4Error::Busy("no thread for multi-mount protection")
+        })?);
+        Ok(Some(hold))
     }
 
     /// The host that has the file system, or left it behind; `None` if none has.
@@ -121,23 +129,34 @@ impl MmpHold {
         }))
     }
 
-    /// Aborts `journal` when another host takes the file system.
+    /// Reads whether this host still has the file system; if not, nothing may be written any more.
+    ///
+    /// # Errors
+    /// [`Ext4Error::OpenElsewhere`], [`Ext4Error::HoldLost`]: another host has it, or may have. The device's.
+    pub fn check(&self) -> Result<()> {
+        let state = self.shared.state.lock();
+        let ours = state.ours.as_ref().ok_or(Ext4Error::HoldLost)?;
+        self.shared.block.check(ours)
+    }
+
+    /// Aborts `journal`, and no other, when another host takes the file system.
     pub(crate) fn protect(&self, journal: &Arc<Journal>) {
-        let _ = self.shared.journal.set(Arc::downgrade(journal));
-        if self.shared.lost.load(Ordering::SeqCst) {
-            self.shared.abort_journal();
+        let mut state = self.shared.state.lock();
+        state.journal = Arc::downgrade(journal);
+        let is_lost = state.ours.is_none();
+        drop(state);
+        if is_lost {
+            abort(journal);
         }
     }
 
     /// Lets other hosts have the file system.
     ///
     /// # Errors
-    /// The device's; another host has it already. Others find it as after a crash then.
+    /// The device's; another host has it already, or may have had it. Others find it as after a crash then.
     pub fn release(mut self) -> Result<()> {
-        match self.end() {
-            Some(ours) => self.shared.block.give_back(ours),
-            None => Ok(()),
-        }
+        let ours = self.end().ok_or(Ext4Error::HoldLost)?;
+        self.shared.block.give_back(ours)
     }
 
     /// Stops holding it and leaves the block as it is, as a crash does.
@@ -147,10 +166,21 @@ impl MmpHold {
 
     /// Ends the thread; what it wrote last, unless it was ended before or has lost the file system.
     fn end(&mut self) -> Option<Mmp> {
-        *self.shared.ended.lock() = true;
+        let ours = self.shared.state.lock().ours.take();
         self.shared.ending.notify_all();
-        self.thread.take()?.join().ok().flatten()
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        ours
     }
+}
+
+/// As [`MmpHold::check`], where there may be none.
+///
+/// # Errors
+/// As [`MmpHold::check`].
+pub(crate) fn check_hold(hold: Option<&MmpHold>) -> Result<()> {
+    hold.map_or(Ok(()), MmpHold::check)
 }
 
 impl Drop for MmpHold {
@@ -165,33 +195,37 @@ impl Drop for MmpHold {
 
 impl Shared {
     /// Changes the block again and again, until the hold ends or is lost.
-    fn keep(&self, mut ours: Mmp, interval: Duration) -> Option<Mmp> {
-        while self.wait(interval) {
-            if let Err(why) = self.block.renew(&mut ours) {
+    fn keep(&self, interval: Duration) {
+        let mut last = Instant::now();
+        let mut state = self.state.lock();
+        loop {
+            if state.ours.is_some() {
+                self.ending.wait_for(&mut state, interval);
+            }
+            // Its end takes it.
+            let Some(ours) = &mut state.ours else {
+                return;
+            };
+            // A slow device makes others wait for longer.
+            ours.check_interval = seconds_of(last.elapsed().max(interval));
+            last = Instant::now();
+            if let Err(why) = self.block.renew(ours) {
                 tracing::error!("multi-mount protection: {why}");
-                self.lost.store(true, Ordering::SeqCst);
-                self.abort_journal();
-                return None;
+                state.ours = None;
+                break;
             }
         }
-        Some(ours)
-    }
-
-    /// Waits for the next round; false when there is none.
-    fn wait(&self, time: Duration) -> bool {
-        let mut ended = self.ended.lock();
-        if !*ended {
-            self.ending.wait_for(&mut ended, time);
-        }
-        !*ended
-    }
-
-    fn abort_journal(&self) {
-        if let Some(journal) = self.journal.get().and_then(Weak::upgrade) {
-            let why = "multi-mount protection does not hold the file system any more";
-            journal.abort(JournalError::Aborted(why.into()));
+        let journal = state.journal.upgrade();
+        drop(state);
+        if let Some(journal) = journal {
+            abort(&journal);
         }
     }
+}
+
+fn abort(journal: &Journal) {
+    let why = "multi-mount protection does not hold the file system any more";
+    journal.abort(JournalError::Aborted(why.into()));
 }
 
 /// The block on its device.
@@ -310,6 +344,12 @@ fn update_interval(sb: &Superblock) -> u16 {
 fn interval_of(sb: &Superblock, found: &Mmp) -> u16 {
     let interval = found.check_interval.max(update_interval(sb));
     interval.min(INTERVAL_MAX)
+}
+
+/// Whole seconds, as the block has them.
+fn seconds_of(time: Duration) -> u16 {
+    let seconds = time.as_millis() / SECOND.as_millis();
+    u16::try_from(seconds).map_or(INTERVAL_MAX, |seconds| seconds.min(INTERVAL_MAX))
 }
 
 /// In which a host that has the file system changes the number.

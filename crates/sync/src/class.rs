@@ -85,7 +85,7 @@ impl Rank {
                 "A change of a mapping is part of a handle; it enters orphans, allocates blocks and changes buffers."
             }
             Rank::OrphanList => {
-                "Entering or leaving the list changes the superblock's buffer and those of inodes."
+                "Entering or leaving the list changes the superblock's buffer and those of inodes. The block of multi-mount protection is read and written under its lock, and devices have locks."
             }
             Rank::Buffer => {
                 "The owner of a structure locks its blocks last; under them only bits, counters and lists in memory change."
@@ -193,6 +193,7 @@ classes! {
     XATTR = "xattr", Xattr, Ascending, "an inode's extended attributes";
     EXTENT_MAP = "extent_map", ExtentMap, Ascending, "an inode's block mapping";
     ORPHAN_LIST = "orphan_list", OrphanList, Refused, "the on-disk orphan list";
+    MMP = "mmp", OrphanList, Refused, "the block with which a file system is held against other hosts";
     BUFFER = "buffer", Buffer, ParentFirst, "a metadata block's content";
     DEVICE_EDGES = "device_edges", Buffer, ParentFirst, "sectors of a direct device that are read, changed and written back, per CPU";
     DEVICE_SYNC = "device_sync", Buffer, ParentFirst, "durable writes to a file, callers that wait to flush it, changes of its length";
@@ -207,7 +208,6 @@ classes! {
     BUFFER_CACHE = "buffer_cache", Leaf, Refused, "a shard of the metadata block cache";
     GENERATION = "generation", Leaf, Refused, "the counter of inode generations";
     LAZYTIME = "lazytime", Leaf, Refused, "inodes with pending timestamps, one shard";
-    MMP = "mmp", Leaf, Refused, "whether a file system with `mmp` is still to be held against other hosts";
     DEVICE = "device", Leaf, Refused, "a chunk or a list of a device in memory";
     DIRECT = "direct", Leaf, Refused, "direct writes whose blocks are to become written";
     TRIM = "trim", Leaf, Refused, "discards of free blocks, and allocations that wait for them";

@@ -55,9 +55,12 @@ impl Edit {
         operation::run("edit", None, b"", || {
             let mount = |e: Ext4Error| e.of_mount();
             let sb = read_superblock_to_recover(&*device).map_err(mount)?.0;
-            let hold = MmpHold::acquire(&device, &sb).map_err(mount)?;
+            let hold = match device.is_read_only() {
+                true => None,
+                false => MmpHold::acquire(&device, &sb).map_err(mount)?,
+            };
             // What another process left is not a part of these changes.
-            Ext4::recover(&device, journal.as_ref()).map_err(mount)?;
+            Ext4::recover(&device, journal.as_ref(), hold.as_ref()).map_err(mount)?;
             let above = Arc::new(OverlayDevice::new(Arc::clone(&device)));
             let log = journal
                 .clone()
@@ -94,7 +97,8 @@ impl Edit {
                 let sb = read_superblock(&*self.device)?;
                 let changed = self.above.changed(u64::from(sb.geometry.block_size))?;
                 let journal = self.journal.as_ref();
-                Ext4::replace_blocks(&self.device, journal, &changed, &*self.above)
+                let hold = self.hold.as_ref();
+                Ext4::replace_blocks(&self.device, journal, &changed, &*self.above, hold)
             };
             let replaced = replace().map_err(|e| match e.is_too_large_for_log() {
                 true => Error::from_source(Errno::EFBIG, e),

@@ -4,6 +4,7 @@ use super::help;
 use crate::Cli;
 use anyhow::Result;
 use clap::FromArgMatches;
+use clap::error::ErrorKind;
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::Path;
@@ -40,6 +41,9 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, String> {
     let matches = help::command().try_get_matches_from(words);
     let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
     cli.map_err(|e| {
+        if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+            return "only prints its help or version".to_owned();
+        }
         let text = e.to_string();
         let said = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let said = said.take_while(|line| !line.starts_with("Usage:"));

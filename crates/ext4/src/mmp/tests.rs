@@ -1,7 +1,6 @@
 use super::*;
 use crate::fixture::*;
 use crate::fs::Ext4;
-use std::time::Instant;
 use uext4_block::BlockOp;
 
 /// The sequence of e2fsck.
@@ -209,9 +208,55 @@ fn nobody_waits_for_longer_than_hosts_do() {
     }
     let device = protected();
     change(&device, |mmp| mmp.check_interval = u16::MAX);
-    let fs = mount(&device);
-    assert_eq!(found(&device).check_interval, INTERVAL_MAX);
-    fs.unmount().expect("unmount");
+    let sb = crate::read_superblock(&*device).expect("a superblock");
+    let ours = block_of(&device).take(&sb).expect("it is free");
+    assert_eq!(ours.check_interval, INTERVAL_MAX);
+}
+
+#[test]
+fn a_slow_device_makes_others_wait_for_longer() {
+    for (took, wanted) in [(5, 5), (9, 9), (300, 300), (301, 300), (1 << 20, 300)] {
+        assert_eq!(seconds_of(SECOND * took + SECOND / 2), wanted, "{took}");
+    }
+    assert_eq!(seconds_of(Duration::MAX), INTERVAL_MAX);
+}
+
+#[test]
+fn a_lost_hold_is_an_error() {
+    let device = protected();
+    let sb = crate::read_superblock(&*device).expect("a superblock");
+    let above = Arc::clone(&device) as Arc<dyn BlockDevice>;
+    let acquire = || {
+        MmpHold::acquire(&above, &sb)
+            .expect("it is free")
+            .expect("mmp")
+    };
+    let hold = acquire();
+    hold.check().expect("held");
+    change(&device, elsewhere);
+    // Before the thread finds it, and after.
+    assert_eq!(hold.check().expect_err("lost").errno(), Errno::EBUSY);
+    let begin = Instant::now();
+    while hold.shared.state.lock().ours.is_some() {
+        assert!(begin.elapsed() < SOON, "the thread has not found it");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(matches!(hold.check(), Err(Ext4Error::HoldLost)));
+    assert!(matches!(hold.release(), Err(Ext4Error::HoldLost)));
+    assert_eq!(found(&device).seq, 77);
+}
+
+#[test]
+fn an_acquisition_that_fails_after_it_wrote_frees_the_file_system() {
+    let device = protected();
+    let sb = crate::read_superblock(&*device).expect("a superblock");
+    // The last block is read by nothing else.
+    device.fail(BlockOp::Read, (8 << 20) - 1..8 << 20, Errno::EIO);
+    let above = Arc::clone(&device) as Arc<dyn BlockDevice>;
+    MmpHold::acquire(&above, &sb)
+        .map(drop)
+        .expect_err("the device failed");
+    assert_eq!(found(&device).seq, MMP_SEQ_CLEAN);
 }
 
 #[test]

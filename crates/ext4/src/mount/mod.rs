@@ -27,7 +27,7 @@ use crate::fs::Ext4;
 use crate::group::freeze::Freezer;
 use crate::group::{BitmapBytes, Group};
 use crate::kinds;
-use crate::mmp::MmpHold;
+use crate::mmp::{MmpHold, check_hold};
 use crate::mount::features::{check_features, check_size};
 use crate::mount::journal::{check_log_apart, find_log, open_journal, recover_log};
 use crate::options::MountOptions;
@@ -80,9 +80,11 @@ impl Ext4 {
             && !options.noload
             && let Some(records) = recover_log(map, &device, &sb, torn.is_some())?
         {
+            check_hold(hold.as_ref())?;
             sb = read_superblock(&*device)?;
             if !records.is_empty() {
                 fast_commit::replay(&device, &sb, map, &options, &records)?;
+                check_hold(hold.as_ref())?;
                 sb = read_superblock(&*device)?;
             }
             check_features(&sb, &mut options)?;

@@ -9,6 +9,7 @@
 mod tests;
 
 use crate::fs::Ext4;
+use crate::mmp::{MmpHold, check_hold};
 use crate::mount::journal::{find_log, open_journal};
 use crate::options::MountOptions;
 use crate::prelude::*;
@@ -22,38 +23,46 @@ use uext4_ondisk::RawSuperblock;
 const AT_ONCE: u64 = 1 << 20;
 
 impl Ext4 {
-    /// Recovers the journal and the orphans of an image that is not mounted, if it was not unmounted cleanly. The caller holds it
-    /// ([`MmpHold`](crate::MmpHold)).
+    /// Recovers the journal and the orphans of an image that is not mounted, if it was not unmounted cleanly. The caller holds it,
+    /// if it has `mmp`.
     ///
     /// # Errors
-    /// As [`Ext4::mount_with_journal`].
+    /// As [`Ext4::mount_with_journal`] and [`MmpHold::check`].
     pub fn recover(
         device: &Arc<dyn BlockDevice>,
         journal_device: Option<&Arc<dyn BlockDevice>>,
+        hold: Option<&MmpHold>,
     ) -> Result<()> {
         let (sb, torn) = read_superblock_to_recover(&**device)?;
-        if torn.is_some() || sb.incompat.contains(Incompat::RECOVER) {
-            Ext4::mount_with_journal(Arc::clone(device), journal_device.cloned(), held())?
-                .unmount()?;
+        if torn.is_none() && !sb.incompat.contains(Incompat::RECOVER) {
+            return Ok(());
         }
-        Ok(())
+        let fs = Ext4::mount_with_journal(Arc::clone(device), journal_device.cloned(), held())?;
+        if let Some(hold) = hold {
+            fs.volume.stop_with(hold);
+        }
+        fs.unmount()?;
+        check_hold(hold)
     }
 
     /// Gives the blocks `changed`, in ascending order, of the image on `device` the content that they have on `new`, which must be a clean
-    /// image. Those of the log are left out. The caller holds the image ([`MmpHold`](crate::MmpHold)). Returns the bytes that were replaced.
+    /// image. Those of the log are left out. The caller holds the image, if it has `mmp`. Returns the bytes that were replaced.
     ///
     /// # Crash
     /// All are replaced or none, if the image has a journal; else a crash may leave some of them.
     ///
     /// # Errors
     /// [`JournalError::TooLarge`]: the journal is too small, and nothing was changed. The device's, and those of
-    /// [`Ext4::mount_with_journal`]: all is replaced or none once the image is recovered.
+    /// [`Ext4::mount_with_journal`]: all is replaced or none once the image is recovered. Those of [`MmpHold::check`], after which nothing
+    /// is written.
     pub fn replace_blocks(
         device: &Arc<dyn BlockDevice>,
         journal_device: Option<&Arc<dyn BlockDevice>>,
         changed: &[u64],
         new: &dyn BlockDevice,
+        hold: Option<&MmpHold>,
     ) -> Result<u64> {
+        check_hold(hold)?;
         let journal_device = journal_device.cloned();
         let read_only = MountOptions {
             read_only: true,
@@ -77,6 +86,7 @@ impl Ext4 {
         let Some(log) = log else {
             copy(&**device, new, &free, block_size)?;
             device.flush()?;
+            check_hold(hold)?;
             copy(&**device, new, &used, block_size)?;
             device.flush()?;
             return Ok(replaced);
@@ -85,7 +95,10 @@ impl Ext4 {
         let cache = BufferCache::new(Arc::clone(device), block_size as usize, used.len().max(64));
         let options = MountOptions::default();
         let journal = open_journal(&sb, &Arc::new(cache), Some(log), &options, Opened::Empty)?;
-        let done = commit(&journal, new, &free, &used, block_size);
+        if let Some(hold) = hold {
+            hold.protect(&journal);
+        }
+        let done = commit(&journal, new, &free, &used, block_size, hold);
         // What the transaction holds is written in place by recovery.
         journal.abort(JournalError::Aborted("its blocks are recovered".into()));
         journal.stop();
@@ -135,6 +148,7 @@ fn commit(
     free: &[u64],
     used: &[u64],
     block_size: u64,
+    hold: Option<&MmpHold>,
 ) -> Result<()> {
     let credits = u32::try_from(used.len()).unwrap_or(u32::MAX);
     let handle = journal.start(credits)?;
@@ -155,6 +169,7 @@ fn commit(
     }
     handle.finish();
     journal.sync()?;
+    check_hold(hold)?;
     // The log has it; should this write be torn, recovery finds it there.
     device.write_at(super_block.0 * block_size, &superblock)?;
     Ok(device.flush()?)

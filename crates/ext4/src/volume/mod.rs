@@ -192,8 +192,13 @@ impl Volume {
 
     /// Keeps the file system from other hosts until [`Volume::release_hold`].
     pub(crate) fn keep_hold(&self, hold: MmpHold) {
-        hold.protect(&self.journal);
+        self.stop_with(&hold);
         *self.hold.lock() = Some(hold);
+    }
+
+    /// Aborts the journal when another host takes the file system.
+    pub(crate) fn stop_with(&self, hold: &MmpHold) {
+        hold.protect(&self.journal);
     }
 
     pub(crate) fn take_hold(&self) -> Option<MmpHold> {

@@ -1,13 +1,14 @@
 //! A job, and the process that does it.
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde::Serialize;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -38,6 +39,16 @@ pub struct Ended {
     output: Value,
     #[serde(skip_serializing_if = "String::is_empty")]
     errors: String,
+    /// More was printed than is kept.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_cut: bool,
+}
+
+/// What a process printed.
+#[derive(Default)]
+struct Printed {
+    bytes: Vec<u8>,
+    is_cut: bool,
 }
 
 /// The processes that run.
@@ -46,8 +57,8 @@ pub struct Running(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// By the line of their job.
-    processes: BTreeMap<usize, OwnedFd>,
+    /// By the line of their job. None of them is waited for yet, so that the number is its own.
+    processes: BTreeMap<usize, Pid>,
     is_stopped: bool,
 }
 
@@ -61,7 +72,7 @@ impl Running {
         if let Some(signal) = Signal::from_named_raw(signal) {
             for process in state.processes.values() {
                 // It has ended otherwise.
-                let _ = pidfd_send_signal(process, signal);
+                let _ = kill_process(*process, signal);
             }
         }
     }
@@ -76,17 +87,25 @@ impl Running {
         if state.is_stopped {
             return Ok(None);
         }
-        let child = Command::new(std::env::current_exe()?)
+        let child = Command::new("/proc/self/exe")
+            .arg0("uext4")
             .args(&job.args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        // It is not waited for yet, so the number is its own. A host without such descriptors has none to signal.
-        if let Ok(process) = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
-            state.processes.insert(job.line, process);
-        }
+        state.processes.insert(job.line, Pid::from_child(&child));
         Ok(Some(child))
+    }
+
+    /// Waits for one to end.
+    fn wait(&self, job: &Job, child: &mut Child) -> io::Result<ExitStatus> {
+        let process = WaitId::Pid(Pid::from_child(child));
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        retry_on_intr(|| waitid(process.clone(), options))?;
+        let mut state = self.lock();
+        state.processes.remove(&job.line);
+        child.wait()
     }
 }
 
@@ -96,13 +115,12 @@ impl Job {
         let begin = Instant::now();
         let done = match running.start(self) {
             Ok(None) => return None,
-            Ok(Some(child)) => finish(child),
+            Ok(Some(child)) => self.finish(child, running),
             Err(e) => Err(e),
         };
-        running.lock().processes.remove(&self.line);
-        let (status, output, errors) = match done {
-            Ok((status, output, errors)) => (Some(status), value(&output), text(&errors)),
-            Err(e) => (None, Value::Null, e.to_string()),
+        let (status, [output, errors]) = match done {
+            Ok((status, printed)) => (Some(status), printed),
+            Err(e) => (None, [Printed::default(), Printed::of(&e)]),
         };
         Some(Ended {
             line: self.line,
@@ -110,42 +128,59 @@ impl Job {
             status: status.and_then(|status| status.code()),
             signal: status.and_then(|status| status.signal()),
             seconds: begin.elapsed().as_secs_f64(),
-            output,
-            errors,
+            output: output.value(),
+            errors: errors.text().trim_end().to_owned(),
+            is_cut: output.is_cut || errors.is_cut,
         })
     }
-}
 
-/// Reads what a process prints until it ends.
-fn finish(mut child: Child) -> io::Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let (output, errors) = std::thread::scope(|scope| {
-        let errors = scope.spawn(|| stderr.map_or(Ok(Vec::new()), kept));
-        let output = stdout.map_or(Ok(Vec::new()), kept);
-        let errors = errors.join();
-        (output, errors.unwrap_or_else(|_| Ok(Vec::new())))
-    });
-    let status = child.wait()?;
-    Ok((status, output?, errors?))
-}
-
-/// Reads to the end, and keeps the beginning.
-fn kept(mut from: impl Read) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    from.by_ref().take(OUTPUT_MAX).read_to_end(&mut bytes)?;
-    io::copy(&mut from, &mut io::sink())?;
-    Ok(bytes)
-}
-
-/// What was printed: a document if it is one, or text.
-fn value(output: &[u8]) -> Value {
-    match serde_json::from_slice(output) {
-        Ok(document) => document,
-        Err(_) if output.is_empty() => Value::Null,
-        Err(_) => Value::String(String::from_utf8_lossy(output).into_owned()),
+    /// Reads what its process prints until that ends.
+    fn finish(
+        &self,
+        mut child: Child,
+        running: &Running,
+    ) -> io::Result<(ExitStatus, [Printed; 2])> {
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let (output, errors) = std::thread::scope(|scope| {
+            let errors = scope.spawn(|| stderr.map_or(Ok(Printed::default()), Printed::read));
+            let output = stdout.map_or(Ok(Printed::default()), Printed::read);
+            let errors = errors.join();
+            (output, errors.unwrap_or_else(|_| Ok(Printed::default())))
+        });
+        let status = running.wait(self, &mut child)?;
+        Ok((status, [output?, errors?]))
     }
 }
 
-fn text(errors: &[u8]) -> String {
-    String::from_utf8_lossy(errors).trim_end().to_owned()
+impl Printed {
+    fn of(e: &io::Error) -> Printed {
+        Printed {
+            bytes: e.to_string().into_bytes(),
+            is_cut: false,
+        }
+    }
+
+    /// Reads to the end, and keeps the beginning.
+    fn read(mut from: impl Read) -> io::Result<Printed> {
+        let mut bytes = Vec::new();
+        from.by_ref().take(OUTPUT_MAX).read_to_end(&mut bytes)?;
+        let dropped = io::copy(&mut from, &mut io::sink())?;
+        Ok(Printed {
+            bytes,
+            is_cut: dropped > 0,
+        })
+    }
+
+    fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes)
+    }
+
+    /// A document if it is one, or text.
+    fn value(&self) -> Value {
+        match serde_json::from_slice(&self.bytes) {
+            Ok(document @ (Value::Object(_) | Value::Array(_))) => document,
+            _ if self.bytes.is_empty() => Value::Null,
+            _ => Value::String(self.text().into_owned()),
+        }
+    }
 }

@@ -1,10 +1,13 @@
 //! The results that a file keeps, one on each line.
 
 use anyhow::{Result, anyhow, bail};
+use rustix::fs::OFlags;
+use rustix::io::{FdFlags, fcntl_setfd};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The file, and what it has as done.
@@ -26,21 +29,33 @@ struct Line {
 }
 
 impl JobLog {
-    /// Opens it, and makes it if it is missing. A last line that a crash left without an end is removed.
+    /// Opens it, and makes it if it is missing. A last line that a crash left without an end is removed. It is locked until this
+    /// process and those that it starts have ended.
     ///
     /// # Errors
     /// The host's; another process has it open; it is not such a file.
     pub fn open(path: &Path) -> Result<JobLog> {
         let failed = |e| anyhow!("{}: {e}", path.display());
-        let options = File::options().read(true).append(true).create(true).clone();
+        let mut options = File::options();
+        options.read(true).append(true).create(true);
+        // A FIFO would wait for its other end.
+        options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
         let mut file = options.open(path).map_err(failed)?;
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(foreign(path, None));
+        }
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => {
-                bail!("{}: another `uext4 batch` is using it", path.display())
+                bail!(
+                    "{}: another `uext4 batch`, or a job of it, is using it",
+                    path.display()
+                )
             }
             Err(TryLockError::Error(e)) => return Err(failed(e)),
             Ok(()) => {}
         }
+        // What a process that was killed has started still works on its jobs.
+        fcntl_setfd(&file, FdFlags::empty()).map_err(|e| failed(e.into()))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n');

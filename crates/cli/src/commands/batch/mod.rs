@@ -37,7 +37,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// if it is that), and its errors. The exit status is 1 if one has failed; the others are done all the same.
 ///
 /// With --log the lines are kept, and what that file has as done is not done again: after a failure or an
-/// interruption, the same command does what is left.
+/// interruption, the same command in the same directory does what is left.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   uext4 batch --log done.jsonl jobs
@@ -92,15 +92,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn read(args: &Args) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
     for (line, words) in script::read(&args.list)? {
-        let job = words.and_then(|words| parse(line, &words));
+        let job = words.and_then(|words| parse(line, &words, args.log.is_some()));
         let wrong = |why| Usage(format!("{}:{line}: {why}", args.list.display()));
         jobs.push(job.map_err(wrong)?);
     }
     Ok(jobs)
 }
 
-/// Parses a command; why it can't be a job.
-fn parse(line: usize, words: &[Vec<u8>]) -> Result<Job, String> {
+/// Parses a command; why it can't be a job. One that `is_kept` in a file is known again by its text.
+fn parse(line: usize, words: &[Vec<u8>], is_kept: bool) -> Result<Job, String> {
     let args = words.iter().cloned().map(OsString::from_vec);
     let command = script::parse(args.clone())?.command;
     if matches!(command, Command::Batch(_) | Command::Serve(_)) {
@@ -108,15 +108,20 @@ fn parse(line: usize, words: &[Vec<u8>]) -> Result<Job, String> {
     }
     let text = shlex::bytes::try_join(words.iter().map(Vec::as_slice));
     let text = text.map_err(|_| "a word has a zero byte".to_owned())?;
+    let text = match String::from_utf8(text) {
+        Err(_) if is_kept => return Err("not UTF-8, as --log needs it".to_owned()),
+        Err(e) => String::from_utf8_lossy(e.as_bytes()).into_owned(),
+        Ok(text) => text,
+    };
     Ok(Job {
         line,
-        text: String::from_utf8_lossy(&text).into_owned(),
+        text,
         args: args.collect(),
     })
 }
 
 /// Does the jobs: how many of them failed.
-fn do_all(args: &Args, jobs: &[Job], mut log: Option<&mut JobLog>) -> Result<usize> {
+fn do_all(args: &Args, jobs: &[Job], log: Option<&mut JobLog>) -> Result<usize> {
     let cpus = || std::thread::available_parallelism().ok();
     let threads = args.jobs.or_else(cpus).map_or(1, NonZeroUsize::get);
     let (next, running) = (AtomicUsize::new(0), Running::default());
@@ -133,8 +138,10 @@ fn do_all(args: &Args, jobs: &[Job], mut log: Option<&mut JobLog>) -> Result<usi
     let bar = Bar::unless(args.quiet);
     bar.phase("jobs", jobs.len() as u64);
     let mut failed = 0;
+    let mut results = Results { log, is_read: true };
+    let mut first_error = None;
     std::thread::scope(|scope| {
-        let (ends, results) = mpsc::channel();
+        let (ends, finished) = mpsc::channel();
         for _ in 0..threads.min(jobs.len()) {
             let ends = ends.clone();
             scope.spawn(|| work(ends));
@@ -144,30 +151,41 @@ fn do_all(args: &Args, jobs: &[Job], mut log: Option<&mut JobLog>) -> Result<usi
             if let Some(signal) = interrupt::signal() {
                 running.stop(signal);
             }
-            let ended = match results.recv_timeout(INTERVAL) {
+            let ended = match finished.recv_timeout(INTERVAL) {
                 Ok(ended) => ended,
                 Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => return Ok(failed),
+                Err(RecvTimeoutError::Disconnected) => return,
             };
             failed += usize::from(ended.status != Some(0));
             bar.advance(1);
-            let said = say(&ended, log.as_deref_mut());
-            if said.is_err() {
-                // The results are not read any more, or cannot be kept.
+            if let Err(e) = results.add(&ended) {
                 running.stop(signal_hook::consts::SIGTERM);
-                return said.map(|()| failed);
+                first_error.get_or_insert(e);
             }
         }
-    })
+    });
+    first_error.map_or(Ok(failed), Err)
 }
 
-/// Prints a result, and keeps it.
-fn say(ended: &Ended, log: Option<&mut JobLog>) -> Result<()> {
-    let line = show::json_line(ended)?;
-    if let Some(log) = log {
-        log.add(&line)?;
+/// Where results are kept and printed. What fails is left alone from then on; the other is not.
+struct Results<'a> {
+    log: Option<&'a mut JobLog>,
+    is_read: bool,
+}
+
+impl Results<'_> {
+    fn add(&mut self, ended: &Ended) -> Result<()> {
+        let line = show::json_line(ended)?;
+        let kept = self.log.as_mut().map_or(Ok(()), |log| log.add(&line));
+        if kept.is_err() {
+            self.log = None;
+        }
+        let mut out = std::io::stdout().lock();
+        let printed = match self.is_read {
+            true => out.write_all(line.as_bytes()).and_then(|()| out.flush()),
+            false => Ok(()),
+        };
+        self.is_read &= printed.is_ok();
+        kept.and(printed.map_err(Into::into))
     }
-    let mut out = std::io::stdout().lock();
-    out.write_all(line.as_bytes())?;
-    Ok(out.flush()?)
 }

@@ -52,7 +52,27 @@ fn changed(old: &[u8], new: &[u8]) -> Vec<u64> {
 
 fn replace(device: &Arc<TestDevice>, new: &Arc<TestDevice>, blocks: &[u64]) -> Result<u64> {
     let device = Arc::clone(device) as Arc<dyn BlockDevice>;
-    Ext4::replace_blocks(&device, None, blocks, &**new)
+    Ext4::replace_blocks(&device, None, blocks, &**new, None)
+}
+
+#[test]
+fn nothing_is_written_without_the_hold() {
+    let (old, new) = old_and_new("mmp");
+    let sb = read_superblock(&*old).expect("a superblock");
+    let device = Arc::clone(&old) as Arc<dyn BlockDevice>;
+    let hold = MmpHold::acquire(&device, &sb).expect("it is free");
+    let before = bytes_of(&old);
+    let blocks = changed(&before, &bytes_of(&new));
+    let block = sb.raw.mmp_block.get();
+    // Before anything, and before the superblock is written. A look drops what the host keeps, and reads.
+    for before_it in [0, 2] {
+        old.fail_within(BlockOp::Read, block * BLOCK..(block + 1) * BLOCK, before_it);
+        let replaced = Ext4::replace_blocks(&device, None, &blocks, &*new, hold.as_ref());
+        replaced.expect_err("no hold");
+        assert!(old.work(), "{before_it}");
+        let superblock = &bytes_of(&old)[1024..2048];
+        assert!(superblock == &before[1024..2048], "{before_it}");
+    }
 }
 
 /// The blocks of the log.
@@ -179,7 +199,7 @@ fn a_device_call_that_fails_leaves_all_or_nothing() {
 fn only_an_image_that_needs_it_is_recovered() {
     let device = image(BYTES, "");
     let recover = |device: &Arc<TestDevice>| {
-        Ext4::recover(&(Arc::clone(device) as Arc<dyn BlockDevice>), None)
+        Ext4::recover(&(Arc::clone(device) as Arc<dyn BlockDevice>), None, None)
     };
     let clean = bytes_of(&device);
     recover(&device).expect("nothing to do");
