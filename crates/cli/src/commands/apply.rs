@@ -1,6 +1,7 @@
 //! `uext4 apply`.
 
-use super::{Command, script};
+use super::Command;
+use super::script::{self, Parser};
 use crate::diagnostics::Usage;
 use crate::{diagnostics, failures, images, interrupt, show};
 use anyhow::Result;
@@ -171,10 +172,10 @@ fn at(args: &Args, number: usize) -> String {
 
 /// Reads the script. All of it is examined before the first command.
 fn read(args: &Args, state: &mut State) -> Result<Vec<Line>> {
-    let mut lines = Vec::new();
+    let (mut lines, mut parser) = (Vec::new(), Parser::new());
     for (number, words) in script::read(&args.script)? {
         state.line = Some(number);
-        let command = words.and_then(|words| parse(&args.image, words));
+        let command = words.and_then(|words| parse(&mut parser, &args.image, words));
         let command = command.map_err(|why| Usage(format!("{}: {why}", at(args, number))))?;
         lines.push(Line { number, command });
     }
@@ -183,11 +184,11 @@ fn read(args: &Args, state: &mut State) -> Result<Vec<Line>> {
 }
 
 /// Parses a command; why it can't be one of a script.
-fn parse(image: &Path, words: Vec<Vec<u8>>) -> Result<Command, String> {
+fn parse(parser: &mut Parser, image: &Path, words: Vec<Vec<u8>>) -> Result<Command, String> {
     let name = words
         .first()
         .map(|name| String::from_utf8_lossy(name).into_owned());
-    let cli = script::parse(words.iter().map(|word| in_image(image, word)))?;
+    let cli = parser.parse(words.iter().map(|word| in_image(image, word)))?;
     if cli.has_options_of_process() {
         return Err("options of all commands are given to `uext4 apply` itself".to_owned());
     }

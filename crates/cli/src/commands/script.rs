@@ -35,19 +35,28 @@ pub fn read(list: &Path) -> Result<Vec<Line>> {
         .collect())
 }
 
-/// Parses the words of a command; why they are none, in one line.
-pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, String> {
-    let words = std::iter::once(OsString::from("uext4")).chain(words);
-    let matches = help::command().try_get_matches_from(words);
-    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
-    cli.map_err(|e| {
-        if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-            return "only prints its help or version".to_owned();
-        }
-        let text = e.to_string();
-        let said = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        let said = said.take_while(|line| !line.starts_with("Usage:"));
-        let said: Vec<&str> = said.collect();
-        said.join(" ").trim_start_matches("error: ").to_owned()
-    })
+/// What commands are parsed with.
+pub struct Parser(clap::Command);
+
+impl Parser {
+    pub fn new() -> Parser {
+        Parser(help::command())
+    }
+
+    /// Parses the words of a command; why they are none, in one line.
+    pub fn parse(&mut self, words: impl IntoIterator<Item = OsString>) -> Result<Cli, String> {
+        let words = std::iter::once(OsString::from("uext4")).chain(words);
+        let matches = self.0.try_get_matches_from_mut(words);
+        let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+        cli.map_err(|e| {
+            if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+                return "only prints its help or version".to_owned();
+            }
+            let text = e.to_string();
+            let said = text.lines().map(str::trim).filter(|line| !line.is_empty());
+            let said = said.take_while(|line| !line.starts_with("Usage:"));
+            let said: Vec<&str> = said.collect();
+            said.join(" ").trim_start_matches("error: ").to_owned()
+        })
+    }
 }

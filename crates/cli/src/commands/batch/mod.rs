@@ -10,7 +10,8 @@ mod log;
 
 use self::job::{Ended, Job, Running};
 use self::log::JobLog;
-use super::{Command, script};
+use super::Command;
+use super::script::{self, Parser};
 use crate::bar::Bar;
 use crate::diagnostics::Usage;
 use crate::{interrupt, show};
@@ -90,9 +91,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// Reads the list. All of it is examined before the first job.
 fn read(args: &Args) -> Result<Vec<Job>> {
-    let mut jobs = Vec::new();
+    let (mut jobs, mut parser) = (Vec::new(), Parser::new());
     for (line, words) in script::read(&args.list)? {
-        let job = words.and_then(|words| parse(line, &words, args.log.is_some()));
+        let job = words.and_then(|words| parse(&mut parser, line, &words, args.log.is_some()));
         let wrong = |why| Usage(format!("{}:{line}: {why}", args.list.display()));
         jobs.push(job.map_err(wrong)?);
     }
@@ -100,9 +101,14 @@ fn read(args: &Args) -> Result<Vec<Job>> {
 }
 
 /// Parses a command; why it can't be a job. One that `is_kept` in a file is known again by its text.
-fn parse(line: usize, words: &[Vec<u8>], is_kept: bool) -> Result<Job, String> {
+fn parse(
+    parser: &mut Parser,
+    line: usize,
+    words: &[Vec<u8>],
+    is_kept: bool,
+) -> Result<Job, String> {
     let args = words.iter().cloned().map(OsString::from_vec);
-    let command = script::parse(args.clone())?.command;
+    let command = parser.parse(args.clone())?.command;
     if matches!(command, Command::Batch(_) | Command::Serve(_)) {
         return Err("that is not for a list".to_owned());
     }
