@@ -68,7 +68,7 @@ pub fn catch() -> Result<()> {
                 None => {
                     let number = signal.unsigned_abs() as usize;
                     SIGNAL.store(number, Ordering::SeqCst);
-                    // `opening` says so before it looks for a signal.
+                    // `opening` says so before it checks for a signal.
                     if AT_ONCE.load(Ordering::SeqCst) {
                         show::warn(Interrupted { signal: number });
                         std::process::exit(128 + signal)
