@@ -6,7 +6,9 @@ use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 use std::time::Duration;
-use uext4_block::{BlockDevice, FileDevice, LatencyDevice, MemoryDevice, OpenOptions};
+use uext4_block::{
+    BlockDevice, FileDevice, ImageName, LatencyDevice, MemoryDevice, OpenOptions, open_image,
+};
 use uext4_build::{MkfsOptions, NoProgress};
 use uext4_ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
 
@@ -207,6 +209,9 @@ fn open_file(
         true => options.direct(true),
         false => options,
     };
+    if ImageName::parse(path).is_remote() {
+        return Ok(open_image(path, &options)?);
+    }
     let device = FileDevice::open(path, &options);
     let name = || format!("open the image {}", path.display());
     let device = device.with_context(name)?;

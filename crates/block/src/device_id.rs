@@ -19,9 +19,19 @@ pub enum DeviceId {
         /// Its device number.
         rdev: u64,
     },
+    /// What a server elsewhere has.
+    Remote {
+        /// A hash of its address.
+        name: u64,
+    },
 }
 
 impl DeviceId {
+    /// Whether other hosts may write it, which nothing on this one finds out.
+    pub fn is_remote(self) -> bool {
+        matches!(self, DeviceId::Remote { .. })
+    }
+
     /// Of what is at `path` now.
     ///
     /// # Errors

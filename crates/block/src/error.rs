@@ -5,6 +5,10 @@ use std::{fmt, io, path::PathBuf};
 
 // The numbers of Linux.
 pub(crate) const EINVAL: i32 = 22;
+/// The device failed.
+pub(crate) const EIO: i32 = 5;
+/// The device is read-only.
+pub(crate) const EROFS: i32 = 30;
 pub(crate) const EFBIG: i32 = 27;
 pub(crate) const ENOSPC: i32 = 28;
 
@@ -220,10 +224,8 @@ impl BlockError {
 
     /// The errno of Linux that fits; `None` when an [`io::Error`] made outside the host has none.
     pub fn raw_os_error(&self) -> Option<i32> {
-        const EIO: i32 = 5;
         const ENOTBLK: i32 = 15;
         const EBUSY: i32 = 16;
-        const EROFS: i32 = 30;
         Some(match self {
             BlockError::Io { source, .. }
             | BlockError::Open { source, .. }

@@ -2,6 +2,7 @@
 
 use crate::FileDevice;
 use crate::device::BlockDevice;
+use crate::device_id::DeviceId;
 use crate::error::{BlockError, Result};
 use crate::open::OpenOptions;
 use crate::partitions::{self, Partition};
@@ -21,33 +22,81 @@ const SEPARATOR: &str = "?partition=";
 /// The magic number of ext4, and where it is.
 const EXT4_MAGIC: (u64, [u8; 2]) = (1080, [0x53, 0xef]);
 
-/// The name of an image: `PATH`, or `PATH?partition=N` with a number or a name of a partition. A path that exists as a whole
-/// is meant as a whole.
+/// What a name of a file can begin with, so that it is no other.
+const FILE: &str = "file:";
+/// What names on NBD servers begin with.
+const NBD: [&str; 2] = ["nbd://", "nbd+unix://"];
+
+/// The name of an image: `PATH` or `file:PATH`, or on an NBD server `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`; with
+/// `?partition=N` behind it a partition, by its number or name. A path that exists as a whole is meant as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ImageName {
+    /// Of a file; the name of an export as it is.
     path: PathBuf,
     partition: Option<String>,
+    is_remote: bool,
 }
 
 impl ImageName {
     /// Reads a name.
     pub fn parse(name: &Path) -> ImageName {
-        let split = split(name.as_os_str()).filter(|_| name.symlink_metadata().is_err());
-        match split {
-            Some((path, partition)) => ImageName {
-                path: PathBuf::from(path),
-                partition: Some(partition.to_owned()),
-            },
-            None => ImageName {
-                path: name.to_owned(),
-                partition: None,
-            },
+        let of_path = |path: &OsStr, partition: Option<&str>, is_remote| ImageName {
+            path: PathBuf::from(path),
+            partition: partition.map(str::to_owned),
+            is_remote,
+        };
+        if name.symlink_metadata().is_ok() {
+            return of_path(name.as_os_str(), None, false);
+        }
+        let (path, partition) = match split(name.as_os_str()) {
+            Some((path, partition)) => (path, Some(partition)),
+            None => (name.as_os_str(), None),
+        };
+        let scheme = scheme(path);
+        match path.to_str().and_then(|path| path.strip_prefix(FILE)) {
+            Some(file) => of_path(OsStr::new(file), partition, false),
+            None => of_path(path, partition, scheme.is_some()),
         }
     }
 
-    /// The file.
+    /// The bytes that `name` begins with that say where an image is: what follows is no path of the host.
+    pub fn scheme_len(name: &OsStr) -> Option<usize> {
+        scheme(name)
+            .or_else(|| name.to_str()?.starts_with(FILE).then_some(FILE))
+            .map(str::len)
+    }
+
+    /// The file; of what a server has its address, which is no path of the host.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether a server elsewhere has it.
+    pub fn is_remote(&self) -> bool {
+        self.is_remote
+    }
+
+    /// Whether it is a device or a part of one, which has its size and can't be replaced: a partition, or what a server has.
+    pub fn is_within(&self) -> bool {
+        self.is_remote || self.partition.is_some()
+    }
+
+    /// What identifies the file, the block device or the export.
+    ///
+    /// # Errors
+    /// As [`DeviceId::of_path`]; [`BlockError::Image`]: an address that is none.
+    pub fn identity(&self) -> Result<DeviceId> {
+        match self.is_remote {
+            true => Ok(self.address()?.identity()),
+            false => DeviceId::of_path(&self.path),
+        }
+    }
+
+    #[cfg(feature = "nbd")]
+    fn address(&self) -> Result<crate::nbd::NbdAddress> {
+        let name = self.path.to_str().ok_or("is not UTF-8");
+        name.and_then(crate::nbd::NbdAddress::parse)
+            .map_err(|why| self.error(why))
     }
 
     /// The partition, if one is named.
@@ -60,6 +109,7 @@ impl ImageName {
         let name = ImageName {
             path: path.to_owned(),
             partition: Some(partition.to_string()),
+            is_remote: false,
         };
         name.with_path(path)
     }
@@ -72,6 +122,11 @@ impl ImageName {
             name.push(partition);
         }
         PathBuf::from(name)
+    }
+
+    #[cfg(not(feature = "nbd"))]
+    fn address(&self) -> Result<Never> {
+        Err(self.error("is on an NBD server, and this build has no client (feature nbd)"))
     }
 
     fn error(&self, why: impl Into<String>) -> BlockError {
@@ -97,13 +152,21 @@ fn split(name: &OsStr) -> Option<(&OsStr, &str)> {
     Some((OsStr::new(path), partition))
 }
 
+/// What `name` begins with if a server has it.
+fn scheme(name: &OsStr) -> Option<&'static str> {
+    let name = name.to_string_lossy();
+    NBD.into_iter().find(|scheme| name.starts_with(scheme))
+}
+
 /// The open files of an image. Of an image that is not qcow2 nothing was read but whether it is; of one that is, its header, as
-/// that names a backing file.
+/// that names a backing file. What a server has is not read: it is raw.
 #[derive(Debug)]
 pub struct ImageFiles {
     name: ImageName,
-    /// The image, then the backing file of each.
+    /// The image, then the backing file of each; none if a server has it.
     files: Vec<Arc<FileDevice>>,
+    /// What a server has.
+    remote: Option<Arc<dyn BlockDevice>>,
     /// Whether each is a qcow2 image.
     formats: Vec<bool>,
 }
@@ -115,6 +178,14 @@ impl ImageFiles {
     /// As [`FileDevice::open`]; [`BlockError::Image`]: a qcow2 image is refused.
     pub fn open(name: &Path, options: &OpenOptions) -> Result<ImageFiles> {
         let name = ImageName::parse(name);
+        if name.is_remote {
+            return Ok(ImageFiles {
+                remote: Some(open_remote(&name, options)?),
+                name,
+                files: Vec::new(),
+                formats: Vec::new(),
+            });
+        }
         let file = Arc::new(FileDevice::open(name.path(), options)?);
         let mut is_qcow2 = read_head(&*file, MAGIC.len())? == MAGIC;
         let mut path = name.path().to_owned();
@@ -150,18 +221,30 @@ impl ImageFiles {
         Ok(ImageFiles {
             name,
             files,
+            remote: None,
             formats,
         })
     }
 
-    /// The files: that of the image, then those that it is based on.
+    /// What identifies it.
+    pub fn identity(&self) -> Option<DeviceId> {
+        match &self.remote {
+            Some(remote) => remote.identity(),
+            None => self.files.first()?.identity(),
+        }
+    }
+
+    /// The files: that of the image, then those that it is based on; none if a server has it.
     pub fn files(&self) -> &[Arc<FileDevice>] {
         &self.files
     }
 
     /// Whether the image can't be written.
     pub fn is_read_only(&self) -> bool {
-        self.files[0].is_read_only()
+        match &self.remote {
+            Some(remote) => remote.is_read_only(),
+            None => self.files.iter().take(1).any(|file| file.is_read_only()),
+        }
     }
 
     /// The device: the image, or the partition that its name asks for, from byte `offset` on, `len` bytes or all.
@@ -203,7 +286,7 @@ impl ImageFiles {
 
     /// The image as a whole.
     fn disk(&self) -> Result<Arc<dyn BlockDevice>> {
-        let mut below: Option<Arc<dyn BlockDevice>> = None;
+        let mut below: Option<Arc<dyn BlockDevice>> = self.remote.clone();
         for (file, is_qcow2) in self.files.iter().zip(&self.formats).rev() {
             let whole = Arc::clone(file);
             below = Some(match is_qcow2 {
@@ -253,6 +336,30 @@ impl ImageFiles {
                 first.number
             ))),
         }
+    }
+}
+
+#[cfg(feature = "nbd")]
+fn open_remote(name: &ImageName, options: &OpenOptions) -> Result<Arc<dyn BlockDevice>> {
+    Ok(Arc::new(crate::nbd::NbdDevice::open(
+        &name.address()?,
+        options,
+    )?))
+}
+
+#[cfg(not(feature = "nbd"))]
+fn open_remote(name: &ImageName, _: &OpenOptions) -> Result<Arc<dyn BlockDevice>> {
+    name.address().map(|never| match never {})
+}
+
+/// The address of a build without a client.
+#[cfg(not(feature = "nbd"))]
+enum Never {}
+
+#[cfg(not(feature = "nbd"))]
+impl Never {
+    fn identity(&self) -> DeviceId {
+        match *self {}
     }
 }
 

@@ -15,6 +15,7 @@
 //! | [`memory`] | [`MemoryDevice`]: sparse, in memory, cheap to clone |
 //! | [`overlay`] | [`OverlayDevice`]: keeps changes in memory, over a device that it only reads |
 //! | [`range`] | [`RangeDevice`]: a part of a device, such as a partition |
+//! | `nbd` | `NbdDevice`: the export of an NBD server (feature `nbd`) |
 //! | [`qcow2`] | [`Qcow2Device`]: a qcow2 image, with backing files |
 //! | [`partitions`] | the tables of GPT and MBR |
 //! | [`image`] | [`open_image`]: from the name of an image to its device |
@@ -37,6 +38,8 @@ pub mod latency;
 #[cfg(target_os = "linux")]
 mod linux;
 pub mod memory;
+#[cfg(feature = "nbd")]
+pub mod nbd;
 pub mod open;
 mod origin;
 pub mod overlay;
@@ -61,6 +64,8 @@ pub use latency::{LatencyDevice, LatencyReport};
 #[cfg(target_os = "linux")]
 pub use linux::FileDevice;
 pub use memory::MemoryDevice;
+#[cfg(feature = "nbd")]
+pub use nbd::{NbdAddress, NbdDevice};
 pub use open::OpenOptions;
 pub use origin::Origin;
 pub use overlay::OverlayDevice;

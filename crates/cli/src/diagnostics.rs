@@ -374,7 +374,9 @@ fn if_readable_without_journal(image: &Path) -> String {
 pub fn has_magic(image: &Path) -> bool {
     const MAGIC_OFFSET: u64 = SUPERBLOCK_OFFSET + 56;
     // Opening a pipe would wait.
-    if !fs::metadata(ImageName::parse(image).path()).is_ok_and(|there| holds_data(&there)) {
+    let name = ImageName::parse(image);
+    let holds_data = || fs::metadata(name.path()).is_ok_and(|there| holds_data(&there));
+    if !name.is_remote() && !holds_data() {
         return false;
     }
     let mut magic = [0; 2];

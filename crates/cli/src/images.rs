@@ -6,6 +6,7 @@ use crate::{device, diagnostics, expand, failures, interrupt, mode, show, superb
 use anyhow::Result;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use uext4::unstable::MmpHold;
 use uext4::unstable::ondisk::Incompat;
@@ -23,6 +24,14 @@ pub fn set_journal(device: PathBuf) {
 /// Where it is, if that was said.
 pub fn journal() -> Option<&'static Path> {
     JOURNAL.get().map(PathBuf::as_path)
+}
+
+/// Whether no other host has the images open.
+static EXCLUSIVE_ELSEWHERE: AtomicBool = AtomicBool::new(false);
+
+/// Says that no other host has them open.
+pub fn set_exclusive_elsewhere() {
+    EXCLUSIVE_ELSEWHERE.store(true, Ordering::Relaxed);
 }
 
 /// The image that all commands of a script change, by its canonical path.
@@ -56,7 +65,9 @@ pub fn edit(image: &Path, committed: bool) -> Result<Edit> {
     }
     let waits = committed && warn_of_wait(image, &device);
     let edit = opening(waits, || {
-        let edit = Edit::open_device(device, journal, &ImageOptions::read_write());
+        let options = ImageOptions::read_write();
+        let options = options.exclusive_elsewhere(EXCLUSIVE_ELSEWHERE.load(Ordering::Relaxed));
+        let edit = Edit::open_device(device, journal, &options);
         edit.map_err(|e| failed(&e))
     })?;
     check_writable(image, edit.fs())?;
@@ -310,6 +321,7 @@ pub fn open(image: &Path, write: bool) -> Result<Filesystem> {
     if let Some(device) = journal() {
         options = options.journal(device);
     }
+    options = options.exclusive_elsewhere(EXCLUSIVE_ELSEWHERE.load(Ordering::Relaxed));
     let fs = match write {
         true => open_to_write(image, &options)?,
         false => open_to_read(image, &options)?,

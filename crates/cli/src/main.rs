@@ -95,6 +95,9 @@ struct Cli {
     #[arg(long, global = true, value_name = "BYTES", value_parser = size::parse)]
     #[arg(help_heading = GLOBAL)]
     offset: Option<u64>,
+    /// No other host has the image open: for images of servers that can not tell
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    exclusive_elsewhere: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -102,7 +105,12 @@ struct Cli {
 impl Cli {
     /// Whether options of all commands are given that are for a process, not for a command.
     fn has_options_of_process(&self) -> bool {
-        let is_given = [self.progress, self.no_progress, self.no_glob];
+        let is_given = [
+            self.progress,
+            self.no_progress,
+            self.no_glob,
+            self.exclusive_elsewhere,
+        ];
         is_given.contains(&true)
             || self.journal.is_some()
             || self.superblock.is_some()
@@ -124,8 +132,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => e.exit(),
     };
-    if matches!(cli.command, Command::Batch(_)) && (cli.journal.is_some() || cli.no_glob) {
-        let why = "--journal and --no-glob are for each job: put them into the lines of the list";
+    if matches!(cli.command, Command::Batch(_))
+        && (cli.journal.is_some() || cli.no_glob || cli.exclusive_elsewhere)
+    {
+        let why = "--journal, --no-glob and --exclusive-elsewhere are for each job: put them into the lines of the list";
         let why = diagnostics::Usage(why.to_owned());
         return ExitCode::from(end(&why.into(), USAGE));
     }
@@ -151,6 +161,9 @@ fn main() -> ExitCode {
     }
     if let Some(block) = cli.superblock {
         superblock::set(block);
+    }
+    if cli.exclusive_elsewhere {
+        images::set_exclusive_elsewhere();
     }
     if cli.no_glob {
         expand::turn_off();

@@ -36,6 +36,8 @@ fn errno_of(e: &Ext4Error) -> Errno {
         Ext4Error::Busy(_)
         | Ext4Error::OpenElsewhere { .. }
         | Ext4Error::BeingChecked { .. }
+        | Ext4Error::LeftBehind { .. }
+        | Ext4Error::Unprotected
         | Ext4Error::HoldLost => Errno::EBUSY,
         Ext4Error::Vfs(e) => e.errno(),
     }

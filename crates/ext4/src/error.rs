@@ -69,6 +69,14 @@ pub enum Ext4Error {
         "e2fsck runs on it on host {host}, or was ended there (multi-mount protection); if none does, `tune2fs -f -E clear_mmp` frees it"
     )]
     BeingChecked { host: String },
+    #[error(
+        "host {host} has it open, or left it so (multi-mount protection); if no host has it open, --exclusive-elsewhere takes it over"
+    )]
+    LeftBehind { host: String },
+    #[error(
+        "other hosts can write it unseen, as it has no multi-mount protection (`uext4 mkfs -O mmp`); if none has it open, --exclusive-elsewhere opens it"
+    )]
+    Unprotected,
     #[error("another host may have opened it since (multi-mount protection)")]
     HoldLost,
     #[error(transparent)]

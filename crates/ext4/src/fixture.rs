@@ -6,7 +6,7 @@ use crate::options::MountOptions;
 use crate::prelude::*;
 use std::io;
 use std::sync::mpsc;
-use uext4_block::{BlockError, BlockOp, MemoryDevice};
+use uext4_block::{BlockError, BlockOp, DeviceId, MemoryDevice};
 use uext4_build::{MkfsOptions, NoProgress};
 use uext4_vfs::attr::NewKind;
 use uext4_vfs::io::Fallocate;
@@ -29,6 +29,8 @@ pub(crate) struct TestDevice {
     memory: MemoryDevice,
     /// Whether it is said to refuse writes.
     pub is_read_only: std::sync::atomic::AtomicBool,
+    /// Whether it is said to be a server's.
+    pub is_remote: std::sync::atomic::AtomicBool,
     /// Calls that fail from now on.
     failing: std::sync::Mutex<Vec<Failing>>,
     /// Discards and allocations so far, in bytes.
@@ -42,6 +44,7 @@ impl TestDevice {
         Arc::new(TestDevice {
             memory: MemoryDevice::new(bytes),
             is_read_only: std::sync::atomic::AtomicBool::default(),
+            is_remote: std::sync::atomic::AtomicBool::default(),
             failing: std::sync::Mutex::default(),
             calls: std::sync::Mutex::default(),
             held: std::sync::Mutex::default(),
@@ -143,7 +146,14 @@ impl TestDevice {
 }
 
 impl BlockDevice for TestDevice {
-    uext4_block::forward_device!(self => self.memory; len, set_len, identity);
+    uext4_block::forward_device!(self => self.memory; len, set_len);
+
+    fn identity(&self) -> Option<DeviceId> {
+        match self.is_remote.load(std::sync::atomic::Ordering::Relaxed) {
+            true => Some(DeviceId::Remote { name: 1 }),
+            false => self.memory.identity(),
+        }
+    }
 
     fn is_read_only(&self) -> bool {
         self.is_read_only.load(std::sync::atomic::Ordering::Relaxed)

@@ -87,7 +87,7 @@ pub use mapping::Mapping;
 pub use mmp::{MmpHold, MmpHolder};
 pub use namei::Namei;
 pub use options::ialloc_variant::IallocVariant;
-pub use options::{AtimeUpdate, DataMode, MountOptions};
+pub use options::{AtimeUpdate, DataMode, Exclusion, MountOptions};
 pub use orphans::OrphanList;
 pub use run::{Run, RunLookup};
 pub use superblock::{read_superblock, read_superblock_to_recover};

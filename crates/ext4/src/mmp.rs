@@ -19,10 +19,11 @@
 #[cfg(all(test, not(shuttle), not(loom)))]
 mod tests;
 
+use crate::options::Exclusion;
 use crate::prelude::*;
 use crate::superblock::{read_superblock_to_recover, unix_now};
 use std::time::Instant;
-use uext4_block::host_name;
+use uext4_block::{DeviceId, host_name};
 use uext4_ondisk::{CsumSeed, MMP_SEQ_CLEAN, MMP_SEQ_MAX, Mmp};
 use uext4_sync::thread;
 
@@ -75,13 +76,23 @@ impl MmpHold {
     /// kept of the device, so that the superblock must be read again.
     ///
     /// # Errors
-    /// [`Ext4Error::OpenElsewhere`], [`Ext4Error::BeingChecked`]: another host does. Damage of the block; the device's.
-    pub fn acquire(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Option<MmpHold>> {
-        if !sb.incompat.contains(Incompat::MMP) {
-            return Ok(None);
+    /// [`Ext4Error::OpenElsewhere`], [`Ext4Error::BeingChecked`], [`Ext4Error::LeftBehind`]: another host does, or may do.
+    /// [`Ext4Error::Unprotected`]: that could not be found out. Damage of the block; the device's.
+    pub fn acquire(
+        device: &Arc<dyn BlockDevice>,
+        sb: &Superblock,
+        exclusion: Exclusion,
+    ) -> Result<Option<MmpHold>> {
+        let is_remote = device.identity().is_some_and(DeviceId::is_remote);
+        let is_unsure = is_remote && exclusion == Exclusion::Hold;
+        match sb.incompat.contains(Incompat::MMP) {
+            _ if exclusion == Exclusion::Held => return Ok(None),
+            false if is_unsure => return Err(Ext4Error::Unprotected),
+            false => return Ok(None),
+            true => {}
         }
         let block = MmpBlock::of(device, sb)?;
-        let ours = block.take(sb)?;
+        let ours = block.take(sb, is_unsure)?;
         let mut hold = MmpHold {
             shared: Arc::new(Shared {
                 block,
@@ -270,11 +281,16 @@ impl MmpBlock {
     }
 
     /// Waits until it is known that no other host has the file system, and writes that this one has.
-    fn take(&self, sb: &Superblock) -> Result<Mmp> {
+    /// If that `is_unsure` even then, what another has left behind is refused.
+    fn take(&self, sb: &Superblock, is_unsure: bool) -> Result<Mmp> {
         let found = self.read()?;
         if found.seq > MMP_SEQ_MAX && found.seq != MMP_SEQ_CLEAN {
             let host = text(&found.nodename);
             return Err(Ext4Error::BeingChecked { host });
+        }
+        if found.seq != MMP_SEQ_CLEAN && is_unsure {
+            let host = text(&found.nodename);
+            return Err(Ext4Error::LeftBehind { host });
         }
         let interval = interval_of(sb, &found);
         let wait = SECOND * u32::from(seconds_to_wait(interval));

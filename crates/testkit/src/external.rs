@@ -32,7 +32,7 @@ pub use uext4_block::{
 };
 pub use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
 pub use uext4_ext4::{
-    AtimeUpdate, DataMode, Ext4, Ext4Error, GenerationVariant, IallocVariant, InodeRef,
+    AtimeUpdate, DataMode, Exclusion, Ext4, Ext4Error, GenerationVariant, IallocVariant, InodeRef,
     MountOptions, read_superblock,
 };
 pub use uext4_ondisk::{Compat, GroupDesc, GroupNo, Incompat, Ino, InodeFlags, Pblk};

@@ -240,7 +240,7 @@ pub fn mount_in(
         inodes_max: 1000,
         data: data.filter(|_| has_journal),
         // Where it is damaged, that would wait as hosts do.
-        hold_mmp: false,
+        exclusion: Exclusion::Held,
         ..MountOptions::default()
     };
     if seed != 0 {

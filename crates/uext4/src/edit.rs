@@ -57,7 +57,8 @@ impl Edit {
             let sb = read_superblock_to_recover(&*device).map_err(mount)?.0;
             let hold = match device.is_read_only() {
                 true => None,
-                false => MmpHold::acquire(&device, &sb).map_err(mount)?,
+                false => MmpHold::acquire(&device, &sb, options.config().mount.exclusion)
+                    .map_err(mount)?,
             };
             // What another process left is not a part of these changes.
             Ext4::recover(&device, journal.as_ref(), hold.as_ref()).map_err(mount)?;

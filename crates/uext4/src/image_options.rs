@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 use uext4_block::OpenOptions as DeviceOptions;
-use uext4_ext4::{AtimeUpdate, DataMode, MountOptions};
+use uext4_ext4::{AtimeUpdate, DataMode, Exclusion, MountOptions};
 use uext4_ondisk::ErrorsBehaviour;
 use uext4_vfs::Caller;
 
@@ -39,7 +39,7 @@ impl ImageOptions {
 
     /// For an image that was held against other hosts already (`mmp`).
     pub(crate) fn held(mut self) -> ImageOptions {
-        self.config.mount.hold_mmp = false;
+        self.config.mount.exclusion = Exclusion::Held;
         self
     }
 
@@ -53,6 +53,16 @@ impl ImageOptions {
     /// is locked and nothing is checked.
     pub fn exclusive(mut self, on: bool) -> ImageOptions {
         self.config.exclusive = on;
+        self
+    }
+
+    /// Says that no other host has the image open, where that can't be found out: on a server (NBD) an image without the feature `mmp`
+    /// is not written else, nor one that another host left behind. Default false.
+    pub fn exclusive_elsewhere(mut self, on: bool) -> ImageOptions {
+        self.config.mount.exclusion = match on {
+            true => Exclusion::Alone,
+            false => Exclusion::Hold,
+        };
         self
     }
 

@@ -15,8 +15,8 @@ use uext4_build::{MkfsError, MkfsReport, Plan, Progress, Scan};
 use uext4_check::{CheckError, CheckReport, Progress as CheckProgress};
 use uuid::Uuid;
 
-/// Makes the image `path`, a file of just the size that `options` ask for, or a block device, or an existing partition
-/// (`PATH?partition=N`). Without a size and a tree the image is as large as what is there.
+/// Makes the image `path`, a file of just the size that `options` ask for, or a block device, an existing partition
+/// (`PATH?partition=N`), or what a server has. Without a size and a tree the image is as large as what is there.
 ///
 /// A file that holds data is replaced once its successor is complete: until then, and if that fails, it stays as it
 /// was, and the host needs room for both. A file without data is written where it is, so that it keeps what is
@@ -41,13 +41,16 @@ pub fn mkfs(
     let name = ImageName::parse(path);
     let mut plan_options = options.for_plan()?;
     if plan_options.spool.is_none() {
-        let dir = name.path().parent();
+        let dir = name.path().parent().filter(|_| !name.is_remote());
         let dir = dir.filter(|dir| !dir.as_os_str().is_empty());
-        plan_options.spool = Some(dir.unwrap_or(Path::new(".")).to_owned());
+        plan_options.spool = Some(match name.is_remote() {
+            true => std::env::temp_dir(),
+            false => dir.unwrap_or(Path::new(".")).to_owned(),
+        });
     }
     let there = std::fs::metadata(name.path()).ok();
     let is_file = there.as_ref().is_none_or(Metadata::is_file);
-    if name.partition().is_some() || !is_file {
+    if name.is_within() || !is_file {
         options.check_for_device(name.partition().is_some())?;
         let device = open_to_fill(path)?;
         let device = options.lay_out(device, plan_options.uuid)?;
@@ -96,9 +99,9 @@ pub fn mkfs(
 /// What is to be filled as it is: a block device, or a partition.
 fn open_to_fill(name: &Path) -> Result<Arc<dyn BlockDevice>, MkfsError> {
     let options = DeviceOptions::read_write();
-    match ImageName::parse(name).partition() {
-        Some(_) => Ok(open_image(name, &options)?),
-        None => Ok(Arc::new(FileDevice::open(name, &options)?)),
+    match ImageName::parse(name).is_within() {
+        true => Ok(open_image(name, &options)?),
+        false => Ok(Arc::new(FileDevice::open(name, &options)?)),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::image_options::ImageOptions;
 use std::fs::Metadata;
 use std::path::Path;
 use std::sync::Arc;
-use uext4_block::{DeviceId, ImageName, OpenOptions as DeviceOptions, open_image};
+use uext4_block::{ImageName, OpenOptions as DeviceOptions, open_image};
 use uext4_build::MkfsOptions as BuildOptions;
 use uext4_build::{FeatureSet, InputKind, MkfsError, NamedTree};
 use uext4_ondisk::{EXT4_MAGIC, Incompat, SUPERBLOCK_OFFSET};
@@ -67,10 +67,11 @@ fn refuse_part(path: &Path) -> Result<(), MkfsError> {
 
 /// Refuses an image as its own source.
 pub(crate) fn refuse_itself(path: &Path, options: &BuildOptions) -> Result<(), MkfsError> {
-    let Ok(image) = DeviceId::of_path(path) else {
+    let identity = |path: &Path| ImageName::parse(path).identity();
+    let Ok(image) = identity(path) else {
         return Ok(());
     };
-    let is_itself = |from: &&Path| DeviceId::of_path(from).is_ok_and(|id| id == image);
+    let is_itself = |from: &&Path| identity(from).is_ok_and(|id| id == image);
     let mut sources = options.from.iter().map(|input| input.kind.path());
     match sources.find(is_itself).filter(|from| is_image(from)) {
         None => Ok(()),
@@ -84,6 +85,9 @@ pub(crate) fn refuse_itself(path: &Path, options: &BuildOptions) -> Result<(), M
 /// Whether a file, block device or partition has the magic number of an image.
 fn is_image(path: &Path) -> bool {
     let name = ImageName::parse(path);
+    if name.is_remote() {
+        return true;
+    }
     // A pipe is neither, and opening it would wait.
     let Ok(there) = std::fs::metadata(name.path()) else {
         return false;

@@ -135,13 +135,13 @@ impl Mount {
         let partition = name.partition().map(str::to_owned);
         let device_options = options.device();
         loop {
-            let id = DeviceId::of_path(name.path()).map_err(device_error)?;
+            let id = name.identity().map_err(device_error)?;
             // Another file may take the name before it is opened.
             let (mut is_first, mut replaced) = (false, false);
             let open = || {
                 is_first = true;
                 let files = ImageFiles::open(path, &device_options).map_err(device_error)?;
-                replaced = files.files()[0].identity() != Some(id);
+                replaced = files.identity() != Some(id);
                 match replaced {
                     true => Err(Errno::ESTALE.into()),
                     false => Ok(Opened::Files(files)),

@@ -17,8 +17,8 @@ pub use uext4_build::{
     FeatureSet, IdRange, Input, InputKind, MkfsOptions as BuildOptions, Spare, VerityOptions,
 };
 pub use uext4_ext4::{
-    BackupSuperblock, Durations, Ext4, Ext4Error, GenerationVariant, IallocVariant, InodeRef,
-    MmpHold, MmpHolder, MountOptions, read_superblock,
+    BackupSuperblock, Durations, Exclusion, Ext4, Ext4Error, GenerationVariant, IallocVariant,
+    InodeRef, MmpHold, MmpHolder, MountOptions, read_superblock,
 };
 /// POSIX message queues and their namespaces.
 pub use uext4_mqueue as mqueue;

@@ -91,7 +91,7 @@ impl FileDevice {
                     exclusion::refuse_mounted(path, rdev)?;
                 }
                 // The kernel refused it.
-                DeviceId::Block { .. } => {}
+                _ => {}
             }
         }
         if matches!(id, DeviceId::Block { .. }) && !options.read_only {
@@ -342,7 +342,7 @@ impl BlockDevice for FileDevice {
         // A hole keeps an image file sparse; a block device keeps its blocks.
         let modes = match self.id {
             DeviceId::File { .. } => [FallocateFlags::PUNCH_HOLE, FallocateFlags::ZERO_RANGE],
-            DeviceId::Block { .. } => [FallocateFlags::ZERO_RANGE, FallocateFlags::PUNCH_HOLE],
+            _ => [FallocateFlags::ZERO_RANGE, FallocateFlags::PUNCH_HOLE],
         };
         for mode in modes {
             match self.fallocate(mode, offset, len) {
@@ -377,13 +377,13 @@ impl BlockDevice for FileDevice {
         let _alone = self.direct.as_ref().map(Direct::exclude);
         let before = self.len();
         let result = match self.id {
-            DeviceId::Block { .. } if len == before => Ok(()),
-            DeviceId::Block { .. } => Err(Errno::INVAL),
             DeviceId::File { .. } => {
                 // The file is never shorter than the device.
                 self.len.store(len.min(before), Ordering::Release);
                 retry_on_intr(|| rustix::fs::ftruncate(&self.host.fd, len))
             }
+            _ if len == before => Ok(()),
+            _ => Err(Errno::INVAL),
         };
         let len_now = if result.is_ok() { len } else { before };
         self.len.store(len_now, Ordering::Release);

@@ -100,6 +100,6 @@ pub(crate) fn size_of_image(fd: &OwnedFd, id: DeviceId) -> rustix::io::Result<u6
             rustix::fs::fstat(fd).map(|stat| u64::try_from(stat.st_size).unwrap_or(0))
         }
         // SAFETY: BLKGETSIZE64 writes one u64.
-        DeviceId::Block { .. } => unsafe { ioctl(fd, Getter::<BLKGETSIZE64, u64>::new()) },
+        _ => unsafe { ioctl(fd, Getter::<BLKGETSIZE64, u64>::new()) },
     }
 }

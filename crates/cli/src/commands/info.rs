@@ -164,7 +164,8 @@ fn print_partitions(image: &Path) -> Result<()> {
     if ImageName::parse(image).partition().is_some() || diagnostics::has_magic(image) {
         return Ok(());
     }
-    let is_data = std::fs::metadata(image).is_ok_and(|there| diagnostics::holds_data(&there));
+    let is_data = ImageName::parse(image).is_remote()
+        || std::fs::metadata(image).is_ok_and(|there| diagnostics::holds_data(&there));
     let options = DeviceOptions::read_only().exclusive(false);
     let Some(Ok((disk, found))) = is_data
         .then(|| -> Result<_, BlockError> { ImageFiles::open(image, &options)?.partitions() })

@@ -119,7 +119,7 @@ const LATER: &str = "data after zeros";
 pub fn holds(image: &Path) -> Result<Option<&'static str>, BlockError> {
     let options = DeviceOptions::read_only().exclusive(false);
     let name = ImageName::parse(image);
-    if name.partition().is_some() {
+    if name.is_within() {
         return in_device(&*uext4::open_image(image, &options)?);
     }
     let device = FileDevice::open(image, &options)?;

@@ -1,6 +1,7 @@
 use super::*;
 use crate::fixture::*;
 use crate::fs::Ext4;
+use crate::options::MountOptions;
 use uext4_block::BlockOp;
 
 /// The sequence of e2fsck.
@@ -209,7 +210,7 @@ fn nobody_waits_for_longer_than_hosts_do() {
     let device = protected();
     change(&device, |mmp| mmp.check_interval = u16::MAX);
     let sb = crate::read_superblock(&*device).expect("a superblock");
-    let ours = block_of(&device).take(&sb).expect("it is free");
+    let ours = block_of(&device).take(&sb, false).expect("it is free");
     assert_eq!(ours.check_interval, INTERVAL_MAX);
 }
 
@@ -227,7 +228,7 @@ fn a_lost_hold_is_an_error() {
     let sb = crate::read_superblock(&*device).expect("a superblock");
     let above = Arc::clone(&device) as Arc<dyn BlockDevice>;
     let acquire = || {
-        MmpHold::acquire(&above, &sb)
+        MmpHold::acquire(&above, &sb, Exclusion::Hold)
             .expect("it is free")
             .expect("mmp")
     };
@@ -253,10 +254,33 @@ fn an_acquisition_that_fails_after_it_wrote_frees_the_file_system() {
     // The last block is read by nothing else.
     device.fail(BlockOp::Read, (8 << 20) - 1..8 << 20, Errno::EIO);
     let above = Arc::clone(&device) as Arc<dyn BlockDevice>;
-    MmpHold::acquire(&above, &sb)
+    MmpHold::acquire(&above, &sb, Exclusion::Hold)
         .map(drop)
         .expect_err("the device failed");
     assert_eq!(found(&device).seq, MMP_SEQ_CLEAN);
+}
+
+#[test]
+fn what_a_server_has_is_not_taken_over_unasked() {
+    let plain = image(8 << 20, "");
+    plain.is_remote.store(true, Ordering::Relaxed);
+    let why = refused(&plain);
+    assert!(matches!(why, Ext4Error::Unprotected), "{why}");
+    let alone = |options: &mut MountOptions| options.exclusion = Exclusion::Alone;
+    mount_as(&plain, alone).unmount().expect("unmount");
+    try_mount(&plain, |options| options.read_only = true).expect("a reader");
+    let device = protected();
+    device.is_remote.store(true, Ordering::Relaxed);
+    mount(&device).crash();
+    let why = refused(&device);
+    assert_eq!(why.errno(), Errno::EBUSY);
+    let host = host_name();
+    assert!(
+        matches!(&why, Ext4Error::LeftBehind { host: left } if *left == host),
+        "{why}"
+    );
+    mount_as(&device, alone).unmount().expect("unmount");
+    mount(&device).unmount().expect("unmount");
 }
 
 #[test]

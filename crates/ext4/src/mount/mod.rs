@@ -62,8 +62,8 @@ impl Ext4 {
         check_features(&sb, &mut options)?;
         let needs_recovery = torn.is_some() || sb.incompat.contains(Incompat::RECOVER);
         let recovers = needs_recovery && !options.noload && !device.is_read_only();
-        let mut hold = match options.hold_mmp && (recovers || !options.read_only) {
-            true => MmpHold::acquire(&device, &sb)?,
+        let mut hold = match recovers || !options.read_only {
+            true => MmpHold::acquire(&device, &sb, options.exclusion)?,
             false => None,
         };
         if hold.is_some() {
@@ -88,9 +88,9 @@ impl Ext4 {
                 sb = read_superblock(&*device)?;
             }
             check_features(&sb, &mut options)?;
-            if hold.is_none() && options.hold_mmp && !options.read_only {
+            if hold.is_none() && !options.read_only {
                 // The log may have brought the feature.
-                hold = MmpHold::acquire(&device, &sb)?;
+                hold = MmpHold::acquire(&device, &sb, options.exclusion)?;
             }
         } else if let Some(why) = torn {
             return Err(why.into());

@@ -11,7 +11,7 @@ mod tests;
 use crate::fs::Ext4;
 use crate::mmp::{MmpHold, check_hold};
 use crate::mount::journal::{find_log, open_journal};
-use crate::options::MountOptions;
+use crate::options::{Exclusion, MountOptions};
 use crate::prelude::*;
 use crate::superblock::{
     read_superblock, read_superblock_to_recover, superblock_place, with_superblock,
@@ -136,7 +136,7 @@ impl Ext4 {
 /// The options of a mount of an image that the caller holds.
 fn held() -> MountOptions {
     MountOptions {
-        hold_mmp: false,
+        exclusion: Exclusion::Held,
         ..MountOptions::default()
     }
 }

@@ -49,14 +49,26 @@ impl DataMode {
     }
 }
 
+/// How other hosts are kept from a file system that is open to be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exclusion {
+    /// By its multi-mount protection (`mmp`). What a server has, which other hosts may write unseen
+    /// ([`DeviceId::is_remote`](uext4_block::DeviceId::is_remote)), must have it, and is refused if another host left it behind.
+    #[default]
+    Hold,
+    /// The same, and the caller knows that no other host has it open: what one left behind is taken over after the wait.
+    Alone,
+    /// The caller does it ([`MmpHold`](crate::MmpHold)), or nothing that is written reaches the device.
+    Held,
+}
+
 /// Options of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountOptions {
     /// Nothing is written, not even a recovered journal's result unless the device allows it.
     pub read_only: bool,
-    /// Holds a file system with `mmp` against other hosts while it is open to be written. False where the caller does
-    /// ([`MmpHold`](crate::MmpHold)), or where what is written does not reach the device.
-    pub hold_mmp: bool,
+    /// How other hosts are kept out.
+    pub exclusion: Exclusion,
     /// Does not recover the journal; needs `read_only`.
     pub noload: bool,
     /// A transaction is committed when it is this old.
@@ -104,7 +116,7 @@ impl Default for MountOptions {
     fn default() -> Self {
         MountOptions {
             read_only: false,
-            hold_mmp: true,
+            exclusion: Exclusion::default(),
             noload: false,
             commit_interval: Duration::from_secs(5),
             barrier: true,

@@ -19,7 +19,9 @@ use std::time::Duration;
 use table::{HARMLESS, REFUSED, Shape};
 use uext4::unstable::mqueue::Limits;
 use uext4::unstable::ondisk::ErrorsBehaviour;
-use uext4::unstable::{DioLock, GenerationVariant, IallocVariant, IcacheVariant, ImageConfig};
+use uext4::unstable::{
+    DioLock, Exclusion, GenerationVariant, IallocVariant, IcacheVariant, ImageConfig,
+};
 use uext4::{AtimeUpdate, DataMode};
 use uext4_fuse::{Ownership, TransportKind};
 
@@ -188,6 +190,7 @@ impl Options {
         let mount = &mut self.open.mount;
         match given.name {
             "noload" | "norecovery" => mount.noload = given.plain().map(|()| true)?,
+            "exclusive_elsewhere" => mount.exclusion = given.plain().map(|()| Exclusion::Alone)?,
             "discard" => mount.discard = given.plain().map(|()| true)?,
             "nodiscard" => mount.discard = given.plain().map(|()| false)?,
             "dioread_nolock" => mount.dioread_nolock = given.plain().map(|()| true)?,

@@ -20,6 +20,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use id_maps::IdMapArg;
 use lists::{Extended, Journal};
 use serde::Serialize;
+use std::fs::Metadata;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -435,14 +436,14 @@ fn print_superblock(image: &Path) -> Result<()> {
 fn keep_what_is_there(args: &Args) -> Result<()> {
     let name = args.image.display();
     let image = ImageName::parse(&args.image);
-    let Ok(there) = std::fs::metadata(image.path()) else {
-        return Ok(());
-    };
-    if there.is_dir() {
+    let there = std::fs::metadata(image.path()).ok();
+    if there.as_ref().is_some_and(Metadata::is_dir) {
         bail!("{name}: is a directory; name the file to make");
     }
-    let is_block = there.file_type().is_block_device() && image.partition().is_none();
-    if args.force || !(is_block || there.is_file() || image.partition().is_some()) {
+    let is_device = |there: &Metadata| there.file_type().is_block_device();
+    let is_block = !image.is_within() && there.as_ref().is_some_and(is_device);
+    let is_file = there.as_ref().is_some_and(Metadata::is_file);
+    if args.force || !(is_block || is_file || image.is_within()) {
         return Ok(());
     }
     let held = probe::holds(&args.image).map_err(|e| diagnostics::device(&args.image, e))?;
@@ -484,7 +485,7 @@ fn options(args: &Args) -> Result<BuildOptions> {
         reserved_percent: args.reserved,
         last_mounted: args.last_mounted.clone(),
         find_size: true,
-        spool: Some(directory_of(ImageName::parse(&args.image).path()).to_owned()),
+        spool: directory_of(&args.image),
         spare: match (args.compact, args.spare) {
             (true, _) => Spare::Compact,
             (false, None) => SPARE_DEFAULT,
@@ -515,6 +516,10 @@ fn options(args: &Args) -> Result<BuildOptions> {
     if args.with_journal {
         options.features.set("has_journal", true).map_err(failed)?;
     }
+    if ImageName::parse(&args.image).is_remote() {
+        // Else two hosts could write it at a time.
+        options.features.set("mmp", true).map_err(failed)?;
+    }
     if let Some(list) = &args.features {
         options.features = options.features.changed(list).map_err(failed)?;
     }
@@ -532,10 +537,12 @@ fn options(args: &Args) -> Result<BuildOptions> {
     Ok(options)
 }
 
-/// The directory that the image is in.
-fn directory_of(image: &Path) -> &Path {
-    let dir = image.parent().filter(|dir| !dir.as_os_str().is_empty());
-    dir.unwrap_or(Path::new("."))
+/// The directory that the image is in, if it is in one.
+fn directory_of(image: &Path) -> Option<PathBuf> {
+    let name = ImageName::parse(image);
+    let dir = name.path().parent();
+    let dir = dir.filter(|dir| !dir.as_os_str().is_empty());
+    (!name.is_remote()).then(|| dir.unwrap_or(Path::new(".")).to_owned())
 }
 
 /// The size that was asked for, or that of what is there, unless it is to follow from the tree.
@@ -548,7 +555,7 @@ fn size(args: &Args) -> Result<Option<u64>> {
     }
     let options = DeviceOptions::read_only().exclusive(false);
     let failed = |e| diagnostics::device(&args.image, e);
-    if ImageName::parse(&args.image).partition().is_some() {
+    if ImageName::parse(&args.image).is_within() {
         let device = uext4::open_image(&args.image, &options).map_err(failed)?;
         return Ok(Some(device.len()));
     }

@@ -149,7 +149,7 @@ pub fn run(args: Args) -> Result<()> {
         );
     }
     let name = ImageName::parse(&image);
-    let found = absolute(name.path()).map(|path| name.with_path(&path));
+    let found = absolute(&name).map(|path| name.with_path(&path));
     let image =
         found.map_err(|e| diagnostics::opening(&image, &Error::from_source(errno(&e), e)))?;
     let mut more = absolute_journal(&options)?;
@@ -274,7 +274,8 @@ fn request(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Resu
     }
     let mut options = how.options()?;
     options.extend(more);
-    let journal = images::journal().map(absolute).transpose();
+    let journal = images::journal().map(ImageName::parse);
+    let journal = journal.as_ref().map(absolute).transpose();
     Ok(MountRequest {
         source,
         dir: WirePath(absolute_dir),
@@ -291,7 +292,8 @@ fn absolute_journal(options: &[String]) -> Result<Vec<String>> {
     let Some(journal) = parse(options)?.open.journal else {
         return Ok(Vec::new());
     };
-    let absolute = absolute(&journal).map_err(|e| diagnostics::on_host(&journal, e))?;
+    let absolute =
+        absolute(&ImageName::parse(&journal)).map_err(|e| diagnostics::on_host(&journal, e))?;
     let absolute = absolute.to_string_lossy();
     let escaped = absolute.replace('\\', r"\\").replace(',', r"\,");
     Ok(vec![format!("journal={escaped}")])
@@ -312,8 +314,11 @@ fn parse(options: &[String]) -> Result<uext4_mountd::Options> {
     uext4_mountd::Options::parse(options).map_err(anyhow::Error::msg)
 }
 
-fn absolute(path: &Path) -> std::io::Result<PathBuf> {
-    path.canonicalize()
+fn absolute(image: &ImageName) -> std::io::Result<PathBuf> {
+    match image.is_remote() {
+        true => Ok(image.path().to_owned()),
+        false => image.path().canonicalize(),
+    }
 }
 
 fn errno(e: &std::io::Error) -> Errno {

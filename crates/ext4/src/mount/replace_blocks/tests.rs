@@ -60,7 +60,7 @@ fn nothing_is_written_without_the_hold() {
     let (old, new) = old_and_new("mmp");
     let sb = read_superblock(&*old).expect("a superblock");
     let device = Arc::clone(&old) as Arc<dyn BlockDevice>;
-    let hold = MmpHold::acquire(&device, &sb).expect("it is free");
+    let hold = MmpHold::acquire(&device, &sb, Exclusion::Hold).expect("it is free");
     let before = bytes_of(&old);
     let blocks = changed(&before, &bytes_of(&new));
     let block = sb.raw.mmp_block.get();

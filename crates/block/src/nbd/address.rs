@@ -1,0 +1,137 @@
+//! Where an export is.
+
+use crate::device_id::DeviceId;
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+
+/// The port of servers that name none.
+const PORT: u16 = 10_809;
+/// The scheme of TCP.
+const TCP: &str = "nbd://";
+/// The scheme of sockets in the file system.
+const UNIX: &str = "nbd+unix://";
+/// What stands between an export and its server's socket.
+const SOCKET: &str = "?socket=";
+/// What is written as `%XX`.
+const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#');
+
+/// The export of a server: `nbd://HOST[:PORT]/EXPORT`, or `nbd+unix:///EXPORT?socket=PATH`. Bytes of an export or a path can be written as
+/// `%XX`; an export without a name is the server's default.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NbdAddress {
+    pub(super) server: Server,
+    pub(super) export: String,
+}
+
+/// A server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Server {
+    Tcp { host: String, port: u16 },
+    Unix(PathBuf),
+}
+
+impl NbdAddress {
+    /// The bytes of `name` up to the server, if it is the name of an export.
+    pub fn scheme(name: &[u8]) -> Option<usize> {
+        [TCP, UNIX]
+            .iter()
+            .find(|scheme| name.starts_with(scheme.as_bytes()))
+            .map(|scheme| scheme.len())
+    }
+
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// Why it is none: the end of a sentence.
+    pub fn parse(name: &str) -> Result<NbdAddress, &'static str> {
+        if let Some(rest) = name.strip_prefix(UNIX) {
+            let Some((export, socket)) = rest.split_once(SOCKET) else {
+                return Err("names no socket; nbd+unix:///EXPORT?socket=PATH does");
+            };
+            let Some(export) = export.strip_prefix('/') else {
+                return Err(
+                    "names a host beside its socket; nbd+unix:///EXPORT?socket=PATH has three slashes",
+                );
+            };
+            if socket.is_empty() {
+                return Err("names no socket; nbd+unix:///EXPORT?socket=PATH does");
+            }
+            return Ok(NbdAddress {
+                server: Server::Unix(PathBuf::from(decoded(socket)?)),
+                export: decoded(export)?,
+            });
+        }
+        let rest = name.strip_prefix(TCP).ok_or("is no address of NBD")?;
+        let (server, export) = rest.split_once('/').unwrap_or((rest, ""));
+        if export.contains('?') {
+            return Err("has a `?`, which is written as %3F in the name of an export");
+        }
+        let (host, port) = match server.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => {
+                let port = port.parse();
+                (
+                    host,
+                    port.map_err(|_| "has a port that is no number up to 65535")?,
+                )
+            }
+            _ => (server, PORT),
+        };
+        let host = host
+            .strip_prefix('[')
+            .map_or(host, |host| host.trim_end_matches(']'));
+        if host.is_empty() {
+            return Err("names no host");
+        }
+        Ok(NbdAddress {
+            server: Server::Tcp {
+                host: decoded(host)?,
+                port,
+            },
+            export: decoded(export)?,
+        })
+    }
+
+    /// By which two opens of the export are recognised.
+    pub fn identity(&self) -> DeviceId {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        DeviceId::Remote {
+            name: hasher.finish(),
+        }
+    }
+}
+
+fn decoded(text: &str) -> Result<String, &'static str> {
+    let bytes = percent_decode_str(text).decode_utf8();
+    Ok(bytes.map_err(|_| "has %XX that is not UTF-8")?.into_owned())
+}
+
+impl fmt::Display for NbdAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let export = utf8_percent_encode(&self.export, ENCODED);
+        match &self.server {
+            Server::Unix(path) => {
+                let path = path.to_string_lossy();
+                write!(
+                    f,
+                    "{UNIX}/{export}{SOCKET}{}",
+                    utf8_percent_encode(&path, ENCODED)
+                )
+            }
+            Server::Tcp { host, port } => {
+                let (open, close) = if host.contains(':') {
+                    ("[", "]")
+                } else {
+                    ("", "")
+                };
+                write!(f, "{TCP}{open}{host}{close}")?;
+                if *port != PORT {
+                    write!(f, ":{port}")?;
+                }
+                write!(f, "/{export}")
+            }
+        }
+    }
+}

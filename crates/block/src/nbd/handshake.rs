@@ -1,0 +1,332 @@
+//! What a client and a server agree on first.
+
+use super::address::{NbdAddress, Server};
+use super::wire::*;
+use crate::error::EROFS;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// How long a server may take for each step.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest answer that is read.
+const ANSWER_MAX: u32 = 64 << 10;
+/// The longest read or write of a server that names none.
+const PAYLOAD_MAX: u32 = 32 << 20;
+/// The largest block of a server, in bytes.
+const BLOCK_MAX: u32 = 64 << 10;
+
+/// A connection's socket.
+#[derive(Debug)]
+pub enum Stream {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(UnixStream),
+}
+
+/// What a server says of an export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export {
+    /// Bytes.
+    pub len: u64,
+    flags: u16,
+    /// What offsets and lengths are multiples of; a power of two.
+    pub block_min: u32,
+    /// The longest read or write, in bytes.
+    pub payload_max: u32,
+    /// Whether replies come in chunks.
+    pub is_structured: bool,
+}
+
+impl Export {
+    fn can(&self, flag: u16) -> bool {
+        self.flags & (HAS_FLAGS | flag) == HAS_FLAGS | flag
+    }
+
+    pub fn is_read_only(&self) -> bool {
+        self.can(READ_ONLY)
+    }
+
+    pub fn can_fua(&self) -> bool {
+        self.can(CAN_FUA)
+    }
+
+    pub fn can_discard(&self) -> bool {
+        self.can(CAN_TRIM)
+    }
+
+    pub fn can_zero(&self) -> bool {
+        self.can(CAN_ZERO)
+    }
+
+    pub fn allows_several(&self) -> bool {
+        self.can(CAN_MULTI_CONN)
+    }
+
+    /// Refuses to write what can't be made durable.
+    pub fn check_writable(&self) -> io::Result<()> {
+        if self.is_read_only() {
+            return Err(io::Error::from_raw_os_error(EROFS));
+        }
+        match self.can(CAN_FLUSH) {
+            true => Ok(()),
+            false => Err(io::Error::new(
+                ErrorKind::Unsupported,
+                "the server has no flush, so nothing that is written would be durable; it can be read",
+            )),
+        }
+    }
+}
+
+/// Connects to a server and opens the export.
+///
+/// # Errors
+/// It is not there, speaks something else, or refuses.
+pub fn open(address: &NbdAddress) -> io::Result<(Stream, Export)> {
+    let stream = Stream::connect(&address.server)?;
+    stream.set_patience(Some(PATIENCE))?;
+    let export = Handshake(&stream)
+        .run(&address.export)
+        .map_err(|e| match e.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => io::Error::new(
+                ErrorKind::TimedOut,
+                "the server does not answer; it may let no more clients in",
+            ),
+            ErrorKind::UnexpectedEof => io::Error::new(
+                e.kind(),
+                "the server closed the connection; it may let no more clients in",
+            ),
+            _ => e,
+        })?;
+    stream.set_patience(None)?;
+    Ok((stream, export))
+}
+
+impl Stream {
+    fn connect(server: &Server) -> io::Result<Stream> {
+        match server {
+            Server::Tcp { host, port } => {
+                let mut failed = io::Error::new(ErrorKind::NotFound, "the host has no address");
+                for address in (host.as_str(), *port).to_socket_addrs()? {
+                    match TcpStream::connect_timeout(&address, PATIENCE) {
+                        Ok(stream) => {
+                            stream.set_nodelay(true)?;
+                            return Ok(Stream::Tcp(stream));
+                        }
+                        Err(e) => failed = e,
+                    }
+                }
+                Err(failed)
+            }
+            #[cfg(unix)]
+            Server::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path)?)),
+            #[cfg(not(unix))]
+            Server::Unix(_) => Err(ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn set_patience(&self, time: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => {
+                stream.set_write_timeout(time)?;
+                stream.set_read_timeout(time)
+            }
+            #[cfg(unix)]
+            Stream::Unix(stream) => {
+                stream.set_write_timeout(time)?;
+                stream.set_read_timeout(time)
+            }
+        }
+    }
+
+    /// Ends it, also for a thread that reads it.
+    pub fn shut_down(&self) {
+        // It is ended otherwise.
+        let _ = match self {
+            Stream::Tcp(stream) => stream.shutdown(std::net::Shutdown::Both),
+            #[cfg(unix)]
+            Stream::Unix(stream) => stream.shutdown(std::net::Shutdown::Both),
+        };
+    }
+}
+
+impl Read for &Stream {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&*stream).read(buf),
+            #[cfg(unix)]
+            Stream::Unix(stream) => (&*stream).read(buf),
+        }
+    }
+}
+
+impl Write for &Stream {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[io::IoSlice::new(buf)])
+    }
+
+    // A confined server may make this call of the host alone.
+    fn write_vectored(&mut self, bufs: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&*stream).write_vectored(bufs),
+            #[cfg(unix)]
+            Stream::Unix(stream) => (&*stream).write_vectored(bufs),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads a number.
+macro_rules! get {
+    ($from:expr, $number:ty) => {{
+        let mut bytes = [0; size_of::<$number>()];
+        $from
+            .read_exact(&mut bytes)
+            .map(|()| <$number>::from_be_bytes(bytes))
+    }};
+}
+pub(super) use get;
+
+/// Something that a server must not say.
+pub fn wrong(what: &str) -> io::Error {
+    io::Error::new(
+        ErrorKind::InvalidData,
+        format!("the server breaks the protocol of NBD: {what}"),
+    )
+}
+
+/// A handshake on a new connection.
+struct Handshake<'a>(&'a Stream);
+
+/// An answer to an option.
+struct Answer {
+    kind: u32,
+    data: Vec<u8>,
+}
+
+impl Handshake<'_> {
+    fn run(&mut self, export: &str) -> io::Result<Export> {
+        if get!(self.0, u64)? != MAGIC || get!(self.0, u64)? != OPTION_MAGIC {
+            return Err(io::Error::new(
+                ErrorKind::InvalidData,
+                "it is not a server of NBD, or an old one",
+            ));
+        }
+        let flags = get!(self.0, u16)?;
+        if flags & FIXED == 0 {
+            return Err(io::Error::new(
+                ErrorKind::Unsupported,
+                "the server knows no options (fixed newstyle)",
+            ));
+        }
+        let ours = u32::from(flags & (FIXED | NO_ZEROES));
+        self.0.write_all(&ours.to_be_bytes())?;
+        self.option(OPT_STRUCTURED_REPLY, &[])?;
+        let is_structured = self.answer(OPT_STRUCTURED_REPLY)?.kind == ANSWER_ACK;
+        self.go(export, is_structured)
+    }
+
+    /// Asks for the export until it is open.
+    fn go(&mut self, export: &str, is_structured: bool) -> io::Result<Export> {
+        let name_len = u32::try_from(export.len()).map_err(|_| ErrorKind::InvalidInput)?;
+        let mut data = name_len.to_be_bytes().to_vec();
+        data.extend(export.as_bytes());
+        // One information is asked for: the blocks.
+        data.extend(1u16.to_be_bytes());
+        data.extend(INFO_BLOCK_SIZE.to_be_bytes());
+        self.option(OPT_GO, &data)?;
+        let (mut opened, mut blocks) = (None, (1, PAYLOAD_MAX));
+        loop {
+            let Answer { kind, data } = self.answer(OPT_GO)?;
+            let mut data = &data[..];
+            match kind {
+                ANSWER_INFO => match get!(data, u16)? {
+                    INFO_EXPORT => opened = Some((get!(data, u64)?, get!(data, u16)?)),
+                    INFO_BLOCK_SIZE => {
+                        let (least, _, most) =
+                            (get!(data, u32)?, get!(data, u32)?, get!(data, u32)?);
+                        if !least.is_power_of_two() || least > BLOCK_MAX || most < least {
+                            return Err(wrong("its blocks have no size that can be"));
+                        }
+                        blocks = (least, most.min(PAYLOAD_MAX));
+                    }
+                    _ => {}
+                },
+                ANSWER_ACK => break,
+                _ => return Err(refusal(kind, data, export)),
+            }
+        }
+        let (len, flags) = opened.ok_or_else(|| wrong("it opens an export without its size"))?;
+        let (block_min, payload_max) = blocks;
+        Ok(Export {
+            // A last block that is not whole can't be asked for.
+            len: len - len % u64::from(block_min),
+            flags,
+            block_min,
+            payload_max: payload_max - payload_max % block_min,
+            is_structured,
+        })
+    }
+
+    fn option(&mut self, option: u32, data: &[u8]) -> io::Result<()> {
+        let len = u32::try_from(data.len()).map_err(|_| ErrorKind::InvalidInput)?;
+        let mut bytes = OPTION_MAGIC.to_be_bytes().to_vec();
+        bytes.extend(option.to_be_bytes());
+        bytes.extend(len.to_be_bytes());
+        bytes.extend(data);
+        self.0.write_all(&bytes)
+    }
+
+    fn answer(&mut self, option: u32) -> io::Result<Answer> {
+        if get!(self.0, u64)? != ANSWER_MAGIC || get!(self.0, u32)? != option {
+            return Err(wrong("an answer to another option"));
+        }
+        let kind = get!(self.0, u32)?;
+        let len = get!(self.0, u32)?;
+        if len > ANSWER_MAX {
+            return Err(wrong("an answer that is too long"));
+        }
+        let mut data = vec![0; len as usize];
+        self.0.read_exact(&mut data)?;
+        Ok(Answer { kind, data })
+    }
+}
+
+/// Why a server does not open an export.
+fn refusal(kind: u32, text: &[u8], export: &str) -> io::Error {
+    let text = String::from_utf8_lossy(text).escape_debug().to_string();
+    let said = if text.is_empty() {
+        text
+    } else {
+        format!(" ({text})")
+    };
+    let (kind, why) = match kind {
+        ANSWER_UNKNOWN if export.is_empty() => (
+            ErrorKind::NotFound,
+            "the server has no export without a name".to_owned(),
+        ),
+        ANSWER_UNKNOWN => (
+            ErrorKind::NotFound,
+            format!("the server has no export {export:?}"),
+        ),
+        ANSWER_POLICY => (
+            ErrorKind::PermissionDenied,
+            "the server lets this client not in".to_owned(),
+        ),
+        ANSWER_TLS => (ErrorKind::Unsupported, "the server asks for TLS".to_owned()),
+        ANSWER_UNSUPPORTED => (
+            ErrorKind::Unsupported,
+            "the server is too old: it can't open an export by GO".to_owned(),
+        ),
+        _ => (
+            ErrorKind::Other,
+            format!("the server refuses (error {})", kind & !ANSWER_ERROR),
+        ),
+    };
+    io::Error::new(kind, why + &said)
+}
