@@ -468,6 +468,9 @@ fn missing(image: &Path, hint: &str) -> anyhow::Error {
         return anyhow::anyhow!("an operand is empty: no image is named");
     }
     let name = image.display();
+    if ImageName::parse(image).is_remote() {
+        return anyhow::anyhow!("{name}: the server is not there, or has no such export");
+    }
     match near_names::of(image, has_magic) {
         Some(near) => {
             anyhow::anyhow!(

@@ -151,8 +151,9 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
     let asked = request.options()?.open.mount.read_only;
     let write_protected = options.open.mount.read_only && !asked;
     let is_volatile = |(image, journal): &Devices| {
-        let of = |files: &ImageFiles| files.files()[0].is_volatile();
-        of(image) || journal.as_ref().is_some_and(of)
+        let first =
+            |files: &ImageFiles| files.files().first().is_some_and(|file| file.is_volatile());
+        first(image) || journal.as_ref().is_some_and(first)
     };
     let volatile = devices.as_ref().is_some_and(is_volatile);
     let mut root = 0;
