@@ -18,6 +18,7 @@ mod interrupted;
 mod mkfs_metadata;
 mod mkfs_options;
 mod mqueue;
+mod nbd;
 mod several_images;
 mod what_is_it;
 mod workdir;

@@ -11,6 +11,7 @@ use uext4_testkit::device::contract::{
 };
 use uext4_testkit::device::{AfterLoss, ForkDevice, Image, LostData, VolatileDevice};
 use uext4_testkit::loop_device::LoopDevice;
+use uext4_testkit::nbd_server::NbdServer;
 use uext4_testkit::prelude::*;
 
 #[test]
@@ -165,6 +166,43 @@ fn contract_block_device() {
         device.zero(0, device.len()).unwrap();
         check_bytes(&device, seed, Length::Fixed);
     }
+}
+
+/// An export of qemu-nbd.
+#[test]
+fn contract_nbd() {
+    for seed in 0..3 {
+        let server = require!(some NbdServer::new(1 << 20));
+        let device = open_image(Path::new(&server.name()), &OpenOptions::read_write()).unwrap();
+        check_bytes(&*device, seed, Length::Fixed);
+        let bytes = MemoryDevice::copy_of(&*device).unwrap().snapshot();
+        device.flush().unwrap();
+        assert!(std::fs::read(server.file()).unwrap() == bytes);
+        let reader = open_image(Path::new(&server.name()), &OpenOptions::read_only()).unwrap();
+        assert_eq!(reader.identity(), device.identity());
+        assert!(MemoryDevice::copy_of(&*reader).unwrap().snapshot() == bytes);
+        let refused = reader.write_at(0, &[1]).unwrap_err();
+        assert!(matches!(refused, BlockError::ReadOnly { .. }), "{refused}");
+        reader.flush().unwrap();
+    }
+}
+
+/// A server that ends takes what it had not made durable with it.
+#[test]
+fn contract_nbd_without_its_server() {
+    let mut server = require!(some NbdServer::new(1 << 20));
+    let device = open_image(Path::new(&server.name()), &OpenOptions::read_write()).unwrap();
+    device.write_at(0, &[1; 4096]).unwrap();
+    server.kill();
+    server.start_again();
+    for _ in 0..2 {
+        let lost = device.flush().unwrap_err();
+        assert_eq!(lost.op(), Some(uext4_block::BlockOp::Flush), "{lost}");
+        device.write_at(0, &[2; 4096]).unwrap_err();
+        device.read_at(0, &mut [0; 4096]).unwrap_err();
+    }
+    let again = open_image(Path::new(&server.name()), &OpenOptions::read_write()).unwrap();
+    again.flush().unwrap();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! longer.
 
 use uext4_testkit::image::{mount, mount_as, mount_in};
+use uext4_testkit::nbd_server::NbdServer;
 use uext4_testkit::prelude::*;
 use uext4_testkit::verdict::Guarantee;
 use uext4_testkit::verdict::History;
@@ -64,13 +65,33 @@ fn reftest_large_values_with_remounts() {
     }
 }
 
+/// What a server has.
+#[test]
+fn reftest_nbd_with_remounts() {
+    let runs = env_number("UEXT4_MODEL_RUNS", 3);
+    for seed in 0..runs {
+        let shape = Shape::ALL[(seed % 5) as usize];
+        let image = shape.make().expect("an image");
+        let server = require!(some NbdServer::new(image.len()));
+        image.save_to(&server.file()).expect("it is served");
+        let device = open_image(Path::new(&server.name()), &OpenOptions::read_write());
+        let done = remounts_on(device.expect("it opens"), seed, shape);
+        done.with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+        oracle::fsck(&server.file()).unwrap();
+    }
+}
+
 fn remounts(seed: u64, shape: Shape) -> Result<()> {
-    let device = Arc::new(shape.make()?);
+    remounts_on(Arc::new(shape.make()?), seed, shape)
+}
+
+fn remounts_on(device: Arc<dyn BlockDevice>, seed: u64, shape: Shape) -> Result<()> {
     let mut model = None;
     for round in 0..4 {
         let modes = [None, Some(DataMode::Journal), Some(DataMode::Writeback)];
         let data = modes[((seed + round) % 3) as usize];
-        let fs = mount_in(Arc::clone(&device) as Arc<_>, seed ^ round, data)?;
+        let fs = mount_in(Arc::clone(&device), seed ^ round, data)?;
         let habits = Habits::of(&shape);
         let mut worker = match model.take() {
             Some(model) => Worker::resume(&fs, "t0", seed ^ round, habits, model),
@@ -90,6 +111,7 @@ fn remounts(seed: u64, shape: Shape) -> Result<()> {
         drop(worker);
         fs.unmount()?;
         drop(fs);
+        let device = MemoryDevice::copy_of(&*device)?;
         clean(&device).with_context(|| format!("round {round}"))?;
     }
     Ok(())

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use uext4::unstable::MmpHold;
 use uext4::unstable::ondisk::Incompat;
-use uext4::{BlockDevice, Caller, DeviceOptions, Edit, Filesystem, ImageName, ImageOptions};
+use uext4::{
+    BlockDevice, Caller, DeviceId, DeviceOptions, Edit, Filesystem, ImageName, ImageOptions,
+};
 use uext4_mountd::{second_mount, stats};
 
 /// Where the journal of images is that have it on another device.
@@ -32,6 +34,11 @@ static EXCLUSIVE_ELSEWHERE: AtomicBool = AtomicBool::new(false);
 /// Says that no other host has them open.
 pub fn set_exclusive_elsewhere() {
     EXCLUSIVE_ELSEWHERE.store(true, Ordering::Relaxed);
+}
+
+/// Whether that was said.
+pub fn is_exclusive_elsewhere() -> bool {
+    EXCLUSIVE_ELSEWHERE.load(Ordering::Relaxed)
 }
 
 /// The image that all commands of a script change, by its canonical path.
@@ -63,10 +70,10 @@ pub fn edit(image: &Path, committed: bool) -> Result<Edit> {
             image.display()
         );
     }
-    let waits = committed && warn_of_wait(image, &device);
+    let waits = committed && warn_of_wait(image, &device, is_exclusive_elsewhere());
     let edit = opening(waits, || {
         let options = ImageOptions::read_write();
-        let options = options.exclusive_elsewhere(EXCLUSIVE_ELSEWHERE.load(Ordering::Relaxed));
+        let options = options.exclusive_elsewhere(is_exclusive_elsewhere());
         let edit = Edit::open_device(device, journal, &options);
         edit.map_err(|e| failed(&e))
     })?;
@@ -321,7 +328,7 @@ pub fn open(image: &Path, write: bool) -> Result<Filesystem> {
     if let Some(device) = journal() {
         options = options.journal(device);
     }
-    options = options.exclusive_elsewhere(EXCLUSIVE_ELSEWHERE.load(Ordering::Relaxed));
+    options = options.exclusive_elsewhere(is_exclusive_elsewhere());
     let fs = match write {
         true => open_to_write(image, &options)?,
         false => open_to_read(image, &options)?,
@@ -346,7 +353,7 @@ fn open_to_write(image: &Path, options: &ImageOptions) -> Result<Filesystem> {
     if superblock::asked_for().is_some() {
         anyhow::bail!("{}: with --superblock it can only be read", image.display());
     }
-    let waits = warn_before_opening(image);
+    let waits = warn_before_opening(image, is_exclusive_elsewhere());
     let fs = opening(waits, || {
         let fs = open_image(image, &DeviceOptions::read_write(), options);
         fs.map_err(|e| diagnostics::opening_to_write(image, &e))
@@ -356,12 +363,17 @@ fn open_to_write(image: &Path, options: &ImageOptions) -> Result<Filesystem> {
 }
 
 /// Says why opening it to be changed will take seconds, and whether it will.
-pub fn warn_before_opening(image: &Path) -> bool {
+pub fn warn_before_opening(image: &Path, is_exclusive_elsewhere: bool) -> bool {
     let unlocked = DeviceOptions::read_only().exclusive(false);
-    device::open(image, &unlocked).is_ok_and(|device| warn_of_wait(image, &device))
+    device::open(image, &unlocked)
+        .is_ok_and(|device| warn_of_wait(image, &device, is_exclusive_elsewhere))
 }
 
-fn warn_of_wait(image: &Path, device: &Arc<dyn BlockDevice>) -> bool {
+fn warn_of_wait(image: &Path, device: &Arc<dyn BlockDevice>, is_exclusive_elsewhere: bool) -> bool {
+    if device.identity().is_some_and(DeviceId::is_remote) && !is_exclusive_elsewhere {
+        // It is refused.
+        return false;
+    }
     let holder = MmpHold::holder(device).ok().flatten();
     let Some((holder, wait)) = holder.and_then(|holder| holder.wait.map(|wait| (holder, wait)))
     else {

@@ -28,7 +28,7 @@ pub use std::{
 };
 pub use tempfile::TempDir;
 pub use uext4_block::{
-    BlockDevice, DeviceId, FileDevice, MemoryDevice, OpenOptions, forward_device,
+    BlockDevice, DeviceId, FileDevice, MemoryDevice, OpenOptions, forward_device, open_image,
 };
 pub use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
 pub use uext4_ext4::{

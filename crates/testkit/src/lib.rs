@@ -54,6 +54,7 @@ pub mod loop_device;
 pub mod mke2fs;
 pub mod model;
 pub mod mounted_dir;
+pub mod nbd_server;
 pub mod operation;
 pub mod oracle;
 pub mod prelude;

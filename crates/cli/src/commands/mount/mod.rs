@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use uext4::unstable::Exclusion;
 use uext4::{Errno, Error, ImageName};
 use uext4_mountd::process::{background, monitor};
 use uext4_mountd::remount::remount;
@@ -40,6 +41,8 @@ Options after -o, as for mount(8) and ext4(5); the last one wins:
   journal=DEVICE                 where the journal is, if not in the image
   sb=BLOCK                       with ro: read it with the backup of its
                                  superblock in this block
+  exclusive_elsewhere            no other host has it open: for an image of a
+                                 server that can not tell (NBD)
   errors=continue|remount-ro|panic, discard, dioread_nolock, dioread_lock
   transport=auto|dev|uring       how requests come: over io_uring where the
                                  kernel allows it
@@ -206,7 +209,8 @@ pub fn mount(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Re
     let options = request.options().map_err(anyhow::Error::msg)?;
     let source = request.source();
     if !options.open.mount.read_only && mounted_at(&request).is_none() {
-        images::warn_before_opening(source);
+        let is_alone = options.open.mount.exclusion == Exclusion::Alone;
+        images::warn_before_opening(source, is_alone);
     }
     let failed = |e: Failure| match mounted_at(&request) {
         Some(first) if how.foreground && e.errno == Some(Errno::EBUSY.0) => anyhow::anyhow!(
@@ -274,6 +278,7 @@ fn request(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Resu
     }
     let mut options = how.options()?;
     options.extend(more);
+    options.extend(images::is_exclusive_elsewhere().then(|| "exclusive_elsewhere".to_owned()));
     let journal = images::journal().map(ImageName::parse);
     let journal = journal.as_ref().map(absolute).transpose();
     Ok(MountRequest {

@@ -1,0 +1,101 @@
+//! Images that an NBD server has: every command, and one writer at a time.
+
+use crate::*;
+use uext4_testkit::mounted_dir::can_mount;
+use uext4_testkit::nbd_server::NbdServer;
+
+#[test]
+fn commands_take_the_name_of_an_export() {
+    let server = require!(some NbdServer::new(64 << 20));
+    let workdir = Workdir::new();
+    workdir.tree();
+    let disk = &server.name();
+    let at = |path: &str| format!("{disk}:{path}");
+    workdir.ok(&["mkfs", disk, "--from", "tree", "-q"]);
+    workdir.refuses(1, &["mkfs", disk], "--force overwrites it");
+    let info = workdir.ok(&["info", "--json", disk]);
+    let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+    assert_eq!(info["blocks"], 16384);
+    assert!(info["features"].to_string().contains("\"mmp\""), "{info}");
+    fs::write(workdir.path("f"), "text").unwrap();
+    workdir.ok(&["cp", "f", &at("/f")]);
+    workdir.ok(&["mv", &at("/f"), &at("/g")]);
+    workdir.prints(&["cat", &at("/g")], "text");
+    workdir.ok(&["cp", &at("/g"), "copy"]);
+    assert_eq!(fs::read_to_string(workdir.path("copy")).unwrap(), "text");
+    fs::write(workdir.path("script"), "mkdir :/d\nmv :/g :/d/").unwrap();
+    workdir.ok(&["apply", disk, "script"]);
+    workdir.prints(
+        &["find", &at("/d"), "-type", "f"],
+        &format!("{disk}:/d/g\n"),
+    );
+    workdir.ok(&["check", disk]);
+    workdir.ok(&["mkfs", "other.img", "--from", disk, "-q"]);
+    workdir.prints(&["cat", "other.img:/d/g"], "text");
+    oracle::fsck(&server.file()).unwrap();
+}
+
+#[test]
+fn an_export_has_one_writer() {
+    let server = require!(some NbdServer::new(64 << 20));
+    let workdir = Workdir::new();
+    let disk = &server.name();
+    let dir = format!("{disk}:/d");
+    // Without the feature nothing tells.
+    workdir.ok(&["mkfs", disk, "-O", "^mmp", "-q"]);
+    workdir.refuses(1, &["mkdir", &dir], "no multi-mount protection");
+    workdir.ok(&["--exclusive-elsewhere", "mkdir", &dir]);
+    workdir.ok(&["ls", disk]);
+    workdir.ok(&["mkfs", disk, "--force", "-q"]);
+    workdir.ok(&["mkdir", &dir]);
+    let options = uext4::ImageOptions::read_write();
+    let held = uext4::Filesystem::open(disk, &options).unwrap();
+    held.write("/first", b"text").unwrap();
+    held.sync().unwrap();
+    let refused = workdir.fails(1, &["mkdir", &format!("{disk}:/other")]);
+    assert!(
+        refused.contains("has it open, or left it so") && !refused.contains("waits"),
+        "{refused}"
+    );
+    held.unmount().unwrap();
+    workdir.ok(&["mkdir", &format!("{disk}:/other")]);
+    workdir.prints(&["cat", &format!("{disk}:/first")], "text");
+    oracle::fsck(&server.file()).unwrap();
+}
+
+#[test]
+fn an_export_is_mounted() {
+    require!(can_mount());
+    let server = require!(some NbdServer::new(64 << 20));
+    let workdir = Workdir::new();
+    let disk = &server.name();
+    workdir.ok(&["mkfs", disk, "-q"]);
+    fs::create_dir(workdir.path("m")).unwrap();
+    workdir.ok(&["mount", disk, "m"]);
+    fs::write(workdir.path("m/f"), vec![7; 3 << 20]).unwrap();
+    fs::rename(workdir.path("m/f"), workdir.path("m/g")).unwrap();
+    workdir.ok(&["umount", "m"]);
+    oracle::fsck(&server.file()).unwrap();
+    workdir.ok(&["mount", "-r", disk, "m"]);
+    assert!(fs::read(workdir.path("m/g")).unwrap() == vec![7; 3 << 20]);
+    workdir.ok(&["umount", "m"]);
+}
+
+#[test]
+fn names_that_are_none_are_answered() {
+    let workdir = Workdir::new();
+    for (name, said) in [
+        ("nbd://", "names no host"),
+        ("nbd://host:port/x", "a port that is no number"),
+        ("nbd+unix:///x", "names no socket"),
+        ("nbd+unix:///x?socket=/nowhere", "the server is not there"),
+        ("nbd://127.0.0.1:1/x", "Connection refused"),
+    ] {
+        workdir.refuses(1, &["ls", name], said);
+        workdir.refuses(1, &["mkdir", &format!("{name}:/d")], said);
+    }
+    // A name of a file can be said to be one.
+    workdir.ok(&["mkfs", "file:nbd", "--size", "16M", "-q"]);
+    workdir.ok(&["mkdir", "file:nbd:/d"]);
+    workdir.prints(&["ls", "nbd:/"], "d\nlost+found\n");
+}
