@@ -80,10 +80,10 @@ pub fn mkfs(
         ImageFormat::Raw => len,
         ImageFormat::Qcow2 => 0,
     };
-    let mut report = replace::write(path, file_len, |file| {
+    let mut report = replace::write(name.path(), file_len, |file| {
         let device: Arc<dyn BlockDevice> = match options.format {
             ImageFormat::Raw => file,
-            ImageFormat::Qcow2 => Arc::new(Qcow2Device::create(path, file, len)?),
+            ImageFormat::Qcow2 => Arc::new(Qcow2Device::create(name.path(), file, len)?),
         };
         let laid_out = options.lay_out(Arc::clone(&device), Some(uuid))?;
         let mut report = plan.write(&*laid_out, progress)?;
@@ -99,9 +99,10 @@ pub fn mkfs(
 /// What is to be filled as it is: a block device, or a partition.
 fn open_to_fill(name: &Path) -> Result<Arc<dyn BlockDevice>, MkfsError> {
     let options = DeviceOptions::read_write();
-    match ImageName::parse(name).is_within() {
+    let image = ImageName::parse(name);
+    match image.is_within() {
         true => Ok(open_image(name, &options)?),
-        false => Ok(Arc::new(FileDevice::open(name, &options)?)),
+        false => Ok(Arc::new(FileDevice::open(image.path(), &options)?)),
     }
 }
 

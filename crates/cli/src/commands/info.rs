@@ -164,8 +164,9 @@ fn print_partitions(image: &Path) -> Result<()> {
     if ImageName::parse(image).partition().is_some() || diagnostics::has_magic(image) {
         return Ok(());
     }
-    let is_data = ImageName::parse(image).is_remote()
-        || std::fs::metadata(image).is_ok_and(|there| diagnostics::holds_data(&there));
+    let name = ImageName::parse(image);
+    let is_data = name.is_remote()
+        || std::fs::metadata(name.path()).is_ok_and(|there| diagnostics::holds_data(&there));
     let options = DeviceOptions::read_only().exclusive(false);
     let Some(Ok((disk, found))) = is_data
         .then(|| -> Result<_, BlockError> { ImageFiles::open(image, &options)?.partitions() })

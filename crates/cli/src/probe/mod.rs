@@ -122,6 +122,7 @@ pub fn holds(image: &Path) -> Result<Option<&'static str>, BlockError> {
     if name.is_within() {
         return in_device(&*uext4::open_image(image, &options)?);
     }
+    let image = name.path();
     let device = FileDevice::open(image, &options)?;
     let head = in_device(&device)?;
     let of_host = |source| BlockError::Open {

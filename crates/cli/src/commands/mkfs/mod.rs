@@ -376,7 +376,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     keep_what_is_there(args)?;
     interrupt::catch()?;
-    let there = args.image.exists();
+    let there = ImageName::parse(&args.image).path().exists();
     let bar = Bar::unless(args.quiet);
     let made = uext4::mkfs(&args.image, &options, &bar);
     drop(bar);
@@ -555,16 +555,17 @@ fn size(args: &Args) -> Result<Option<u64>> {
     }
     let options = DeviceOptions::read_only().exclusive(false);
     let failed = |e| diagnostics::device(&args.image, e);
-    if ImageName::parse(&args.image).is_within() {
+    let image = ImageName::parse(&args.image);
+    if image.is_within() {
         let device = uext4::open_image(&args.image, &options).map_err(failed)?;
         return Ok(Some(device.len()));
     }
-    match std::fs::metadata(&args.image) {
+    match std::fs::metadata(image.path()) {
         Ok(there) if there.is_file() && there.len() > 0 && args.format == Format::Raw => {
             Ok(Some(there.len()))
         }
         Ok(there) if there.file_type().is_block_device() => {
-            let device = FileDevice::open(&args.image, &options).map_err(failed)?;
+            let device = FileDevice::open(image.path(), &options).map_err(failed)?;
             Ok(Some(device.len()))
         }
         _ => Ok(None),
