@@ -64,7 +64,8 @@ use uext4_mountd::report::{self, Reporter};
 /// A file in an image is named IMAGE:/path. Sizes take K, M, G and T.
 ///
 /// IMAGE is a file or a block device, raw or qcow2. disk.img?partition=2 is a partition of it, by number or name. Backing
-/// files of qcow2 are opened if they are in the directory of the image.
+/// files of qcow2 are opened if they are in the directory of the image. nbd://HOST[:PORT]/EXPORT and
+/// nbd+unix:///EXPORT?socket=PATH are what an NBD server has; file:NAME is a file whatever its name.
 #[derive(Debug, Parser)]
 #[command(
     name = "uext4",
