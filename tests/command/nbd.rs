@@ -41,7 +41,7 @@ fn an_export_has_one_writer() {
     let workdir = Workdir::new();
     let disk = &server.name();
     let dir = format!("{disk}:/d");
-    // Without the feature nothing tells.
+    // Without the feature nothing says whether another has it open.
     workdir.ok(&["mkfs", disk, "-O", "^mmp", "-q"]);
     workdir.refuses(1, &["mkdir", &dir], "no multi-mount protection");
     workdir.ok(&["--exclusive-elsewhere", "mkdir", &dir]);
@@ -86,7 +86,7 @@ fn names_that_are_none_are_answered() {
     let workdir = Workdir::new();
     for (name, said) in [
         ("nbd://", "names no host"),
-        ("nbd://host:port/x", "a port that is no number"),
+        ("nbd://host:port/x", "a port that is not a number"),
         ("nbd+unix:///x", "names no socket"),
         ("nbd+unix:///x?socket=/nowhere", "the server is not there"),
         ("nbd://127.0.0.1:1/x", "Connection refused"),

@@ -73,7 +73,7 @@ fn reftest_nbd_with_remounts() {
         let shape = Shape::ALL[(seed % 5) as usize];
         let image = shape.make().expect("an image");
         let server = require!(some NbdServer::new(image.len()));
-        image.save_to(&server.file()).expect("it is served");
+        image.save_to(server.file()).expect("it is served");
         let device = open_image(Path::new(&server.name()), &OpenOptions::read_write());
         let done = remounts_on(device.expect("it opens"), seed, shape);
         done.with_context(|| format!("seed {seed}, {}", shape.name))

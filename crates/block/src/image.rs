@@ -22,7 +22,7 @@ const SEPARATOR: &str = "?partition=";
 /// The magic number of ext4, and where it is.
 const EXT4_MAGIC: (u64, [u8; 2]) = (1080, [0x53, 0xef]);
 
-/// What a name of a file can begin with, so that it is no other.
+/// What a name of a file can begin with, so that it is not taken for another.
 const FILE: &str = "file:";
 /// What names on NBD servers begin with.
 const NBD: [&str; 2] = ["nbd://", "nbd+unix://"];
@@ -59,14 +59,14 @@ impl ImageName {
         }
     }
 
-    /// The bytes that `name` begins with that say where an image is: what follows is no path of the host.
+    /// The bytes that `name` begins with that say where an image is: what follows is not a path of the host.
     pub fn scheme_len(name: &OsStr) -> Option<usize> {
         scheme(name)
             .or_else(|| name.to_str()?.starts_with(FILE).then_some(FILE))
             .map(str::len)
     }
 
-    /// The file; of what a server has its address, which is no path of the host.
+    /// The file; of what a server has its address, which is not a path of the host.
     pub fn path(&self) -> &Path {
         &self.path
     }

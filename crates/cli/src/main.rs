@@ -96,7 +96,7 @@ struct Cli {
     #[arg(long, global = true, value_name = "BYTES", value_parser = size::parse)]
     #[arg(help_heading = GLOBAL)]
     offset: Option<u64>,
-    /// No other host has the image open: for images of servers that can not tell
+    /// No other host has the image open, which NBD servers do not say
     #[arg(long, global = true, help_heading = GLOBAL)]
     exclusive_elsewhere: bool,
     #[command(subcommand)]

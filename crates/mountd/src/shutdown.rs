@@ -8,8 +8,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use uext4::DeviceOptions;
 use uext4::unstable::ondisk::Incompat;
+use uext4::{DeviceOptions, ImageName};
 
 /// A mount was not shut down, or not cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -108,7 +108,7 @@ pub fn shut_down(dir: &Path, lazy: bool) -> Result<Ended, ShutdownError> {
     let ended = monitor.as_ref().map(wait);
     let closed = closed.or(ended).unwrap_or(false);
     // The kernel's flag, because the server is not trusted.
-    if closed && !entry.flags.read_only && needs_recovery(&entry.source) {
+    if closed && !entry.flags.read_only && needs_recovery(&entry) {
         return Err(ShutdownError::Unclean(entry.source));
     }
     Ok(Ended {
@@ -156,19 +156,31 @@ fn wait(process: &OwnedFd) -> bool {
     }
 }
 
-/// Whether an image's journal is not empty. An image that can't be read, or that is mounted again, counts as clean.
-fn needs_recovery(image: &Path) -> bool {
-    // Queues, or an image by another name.
-    if !image.is_absolute() {
+/// Whether the journal of what was mounted is not empty. A file that can't be read, or that is mounted again, counts as clean; an
+/// export whose server has gone does not.
+fn needs_recovery(entry: &MountEntry) -> bool {
+    let image = &*entry.source;
+    let name = ImageName::parse(image);
+    if name.is_remote() {
+        // Another user's name of a server is not for this one to connect to.
+        if entry.user != Some(rustix::process::geteuid().as_raw()) {
+            return false;
+        }
+    } else if !is_data(&name) {
         return false;
     }
-    let kind = std::fs::metadata(uext4::ImageName::parse(image).path()).map(|m| m.file_type());
-    if !kind.is_ok_and(|kind| kind.is_file() || kind.is_block_device()) {
-        return false;
-    }
-    let device = uext4::open_image(image, &DeviceOptions::read_only());
-    let superblock = device
+    let superblock = uext4::open_image(image, &DeviceOptions::read_only())
         .ok()
-        .and_then(|d| uext4::unstable::read_superblock(&*d).ok());
-    superblock.is_some_and(|sb| sb.incompat.contains(Incompat::RECOVER))
+        .map(|device| uext4::unstable::read_superblock(&*device));
+    match superblock {
+        Some(Ok(sb)) => sb.incompat.contains(Incompat::RECOVER),
+        Some(Err(_)) => false,
+        None => name.is_remote(),
+    }
+}
+
+/// Whether it is a file or a block device by its full name: not queues, nor an image by another name.
+fn is_data(name: &ImageName) -> bool {
+    let kind = std::fs::metadata(name.path()).map(|found| found.file_type());
+    name.path().is_absolute() && kind.is_ok_and(|kind| kind.is_file() || kind.is_block_device())
 }

@@ -63,7 +63,7 @@ impl NbdAddress {
                 export: decoded(export)?,
             });
         }
-        let rest = name.strip_prefix(TCP).ok_or("is no address of NBD")?;
+        let rest = name.strip_prefix(TCP).ok_or("is not an address of NBD")?;
         let (server, export) = rest.split_once('/').unwrap_or((rest, ""));
         if export.contains('?') {
             return Err("has a `?`, which is written as %3F in the name of an export");
@@ -73,7 +73,7 @@ impl NbdAddress {
                 let port = port.parse();
                 (
                     host,
-                    port.map_err(|_| "has a port that is no number up to 65535")?,
+                    port.map_err(|_| "has a port that is not a number up to 65535")?,
                 )
             }
             _ => (server, PORT),

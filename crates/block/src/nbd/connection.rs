@@ -33,16 +33,15 @@ impl Request {
         }
     }
 
-    fn head(&self, cookie: u64) -> Vec<u8> {
+    fn encode(&self, cookie: u64, head: &mut Vec<u8>) {
         let (flags, number) = self.command.numbers();
-        let mut head = Vec::with_capacity(28);
+        head.clear();
         head.extend(REQUEST_MAGIC.to_be_bytes());
         head.extend(flags.to_be_bytes());
         head.extend(number.to_be_bytes());
         head.extend(cookie.to_be_bytes());
         head.extend(self.offset.to_be_bytes());
         head.extend(self.len.to_be_bytes());
-        head
     }
 }
 
@@ -65,7 +64,8 @@ struct Shared {
     is_structured: bool,
     /// Of all connections to this server.
     lost: Arc<Lost>,
-    sending: Mutex<()>,
+    /// The head of the request that is sent.
+    sending: Mutex<Vec<u8>>,
     state: Mutex<State>,
     /// A reply is whole, or none will come any more.
     changed: Condvar,
@@ -99,7 +99,7 @@ impl Connection {
                 stream,
                 is_structured,
                 lost: Arc::clone(lost),
-                sending: Mutex::new(&class::DEVICE_SYNC, ()),
+                sending: Mutex::new(&class::DEVICE_SYNC, Vec::with_capacity(28)),
                 state: Mutex::new(&class::DEVICE, State::default()),
                 changed: Condvar::new(),
             }),
@@ -135,9 +135,10 @@ impl Connection {
                 .spawn(move || reader.read_replies())
                 .inspect_err(|e| shared.break_off(e))?;
         }
-        let sending = shared.sending.lock();
-        let sent = shared.send(&request.head(cookie), data);
-        drop(sending);
+        let mut head = shared.sending.lock();
+        request.encode(cookie, &mut head);
+        let sent = shared.send(&head, data);
+        drop(head);
         if let Err(e) = &sent {
             shared.break_off(e);
         }
@@ -146,11 +147,11 @@ impl Connection {
 
     /// Ends it; no request may be in flight.
     pub fn close(&self) {
-        let head = Request::of(Command::Disconnect, 0, 0).head(0);
-        let sending = self.shared.sending.lock();
-        // The server is told so, if it is there.
+        let mut head = self.shared.sending.lock();
+        Request::of(Command::Disconnect, 0, 0).encode(0, &mut head);
+        // The server may have gone.
         let _ = self.shared.send(&head, &[]);
-        drop(sending);
+        drop(head);
         self.shared.stream.shut_down();
     }
 }

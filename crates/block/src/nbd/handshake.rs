@@ -10,7 +10,9 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// How long a server may take for each step.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// Answers to one option.
+const ANSWERS_MAX: usize = 64;
 /// The longest answer that is read.
 const ANSWER_MAX: u32 = 64 << 10;
 /// The longest read or write of a server that names none.
@@ -36,7 +38,7 @@ pub struct Export {
     pub block_min: u32,
     /// The longest read or write, in bytes.
     pub payload_max: u32,
-    /// Whether replies come in chunks.
+    /// Whether replies are sent in chunks.
     pub is_structured: bool,
 }
 
@@ -84,9 +86,9 @@ impl Export {
 ///
 /// # Errors
 /// It is not there, speaks something else, or refuses.
-pub fn open(address: &NbdAddress) -> io::Result<(Stream, Export)> {
-    let stream = Stream::connect(&address.server)?;
-    stream.set_patience(Some(PATIENCE))?;
+pub fn open(address: &NbdAddress, patience: Duration) -> io::Result<(Stream, Export)> {
+    let stream = Stream::connect(&address.server, patience)?;
+    stream.set_patience(Some(patience))?;
     let export = Handshake(&stream)
         .run(&address.export)
         .map_err(|e| match e.kind() {
@@ -105,12 +107,12 @@ pub fn open(address: &NbdAddress) -> io::Result<(Stream, Export)> {
 }
 
 impl Stream {
-    fn connect(server: &Server) -> io::Result<Stream> {
+    fn connect(server: &Server, patience: Duration) -> io::Result<Stream> {
         match server {
             Server::Tcp { host, port } => {
                 let mut failed = io::Error::new(ErrorKind::NotFound, "the host has no address");
                 for address in (host.as_str(), *port).to_socket_addrs()? {
-                    match TcpStream::connect_timeout(&address, PATIENCE) {
+                    match TcpStream::connect_timeout(&address, patience) {
                         Ok(stream) => {
                             stream.set_nodelay(true)?;
                             return Ok(Stream::Tcp(stream));
@@ -138,6 +140,15 @@ impl Stream {
                 stream.set_write_timeout(time)?;
                 stream.set_read_timeout(time)
             }
+        }
+    }
+
+    /// Acknowledges what arrives at once: some servers answer in small parts, each of which waits for that.
+    fn acknowledge(&self) {
+        #[cfg(target_os = "linux")]
+        if let Stream::Tcp(stream) = self {
+            // It is slower without.
+            let _ = rustix::net::sockopt::set_tcp_quickack(stream, true);
         }
     }
 
@@ -241,8 +252,11 @@ impl Handshake<'_> {
         data.extend(INFO_BLOCK_SIZE.to_be_bytes());
         self.option(OPT_GO, &data)?;
         let (mut opened, mut blocks) = (None, (1, PAYLOAD_MAX));
-        loop {
+        for number in 0.. {
             let Answer { kind, data } = self.answer(OPT_GO)?;
+            if number == ANSWERS_MAX {
+                return Err(wrong("it has no end of answers"));
+            }
             let mut data = &data[..];
             match kind {
                 ANSWER_INFO => match get!(data, u16)? {
@@ -279,7 +293,9 @@ impl Handshake<'_> {
         bytes.extend(option.to_be_bytes());
         bytes.extend(len.to_be_bytes());
         bytes.extend(data);
-        self.0.write_all(&bytes)
+        self.0.write_all(&bytes)?;
+        self.0.acknowledge();
+        Ok(())
     }
 
     fn answer(&mut self, option: u32) -> io::Result<Answer> {
@@ -299,7 +315,7 @@ impl Handshake<'_> {
 
 /// Why a server does not open an export.
 fn refusal(kind: u32, text: &[u8], export: &str) -> io::Error {
-    let text = String::from_utf8_lossy(text).escape_debug().to_string();
+    let text = String::from_utf8_lossy(text).replace(char::is_control, " ");
     let said = if text.is_empty() {
         text
     } else {

@@ -28,7 +28,7 @@ mod wire;
 pub use address::NbdAddress;
 
 use self::connection::{Connection, Pending, Request};
-use self::handshake::Export;
+use self::handshake::{Export, PATIENCE};
 use self::wire::Command;
 use crate::batch::first_run;
 use crate::device::{BlockDevice, total_len, total_len_mut};
@@ -40,10 +40,13 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use uext4_sync::{RwLock, assert_may_block, class};
+use std::time::{Duration, Instant};
+use uext4_sync::{RwLock, RwLockReadGuard, assert_may_block, class};
 
 /// Connections to a server that allows several.
 const CONNECTIONS: usize = 4;
+/// What a further one is waited for at least.
+const PATIENCE_MIN: Duration = Duration::from_millis(50);
 /// Requests of one batch that are in flight.
 const IN_FLIGHT: usize = 16;
 /// Zeros that are written where a server can't zero, in bytes.
@@ -64,8 +67,8 @@ pub struct NbdDevice {
     /// Which connection is used next.
     next: AtomicUsize,
     failure: OnceLock<Failure>,
-    /// Sectors of the server that are read, changed and written back; a write of whole ones takes it shared.
-    edges: RwLock<()>,
+    /// Blocks of the server that are read, changed and written back; a write of whole ones takes it shared.
+    edges: RwLock<Vec<u8>>,
 }
 
 impl NbdDevice {
@@ -79,7 +82,10 @@ impl NbdDevice {
             path: PathBuf::from(address.to_string()),
             source,
         };
-        let (stream, export) = handshake::open(address).map_err(failed)?;
+        let begin = Instant::now();
+        let (stream, export) = handshake::open(address, PATIENCE).map_err(failed)?;
+        // A server that lets fewer in may leave the next one waiting.
+        let patience = (begin.elapsed() * 8).clamp(PATIENCE_MIN, PATIENCE);
         if !options.read_only {
             export.check_writable().map_err(failed)?;
         }
@@ -89,8 +95,7 @@ impl NbdDevice {
         }
         let mut streams = vec![stream];
         while export.allows_several() && streams.len() < CONNECTIONS {
-            // A server may let fewer in.
-            match handshake::open(address) {
+            match handshake::open(address, patience) {
                 Ok((stream, other)) if other == export => streams.push(stream),
                 _ => break,
             }
@@ -106,7 +111,7 @@ impl NbdDevice {
             id: address.identity(),
             next: AtomicUsize::new(0),
             failure: OnceLock::new(),
-            edges: RwLock::new(&class::DEVICE_EDGES, ()),
+            edges: RwLock::new(&class::DEVICE_EDGES, Vec::new()),
         })
     }
 
@@ -208,9 +213,9 @@ impl NbdDevice {
             let _beside = self.edges_beside();
             return self.write_blocks(offset, bufs, command);
         }
-        let _alone = self.edges.write();
+        let mut blocks = self.edges.write();
         let (start, whole) = self.around(offset, len);
-        let mut blocks = vec![0; whole as usize];
+        blocks.resize(whole as usize, 0);
         self.read_blocks(start, &mut blocks)?;
         let mut at = (offset - start) as usize;
         for buf in bufs {
@@ -221,7 +226,7 @@ impl NbdDevice {
     }
 
     /// Keeps out what reads, changes and writes back, if the server has blocks.
-    fn edges_beside(&self) -> Option<uext4_sync::RwLockReadGuard<'_, ()>> {
+    fn edges_beside(&self) -> Option<RwLockReadGuard<'_, Vec<u8>>> {
         (self.export.block_min > 1).then(|| self.edges.read())
     }
 

@@ -13,9 +13,9 @@ const MESSAGE_MAX: u32 = 4096;
 pub struct Reply {
     /// Where the request began.
     offset: u64,
-    /// What a read asked for, filled as it comes; empty for the others.
+    /// What a read asked for, filled as it arrives; empty for the others.
     data: Vec<u8>,
-    /// Bytes of it that have come.
+    /// Bytes of it that have arrived.
     filled: usize,
     error: Option<io::Error>,
 }
@@ -148,7 +148,7 @@ impl Reply {
         match self.error {
             Some(error) => Err(error),
             None if self.filled == self.data.len() => Ok(self.data),
-            None => Err(wrong("a read has come in part")),
+            None => Err(wrong("a part of a read is missing")),
         }
     }
 }

@@ -19,6 +19,8 @@ use uext4_fuse::{ServeOptions, ServerOptions, TransportResources};
 
 /// Threads of the file system's own that read and write at a time, beside those that serve.
 const OWN_THREADS: usize = 4;
+/// Threads that mostly wait: for the replies of a server that has the image, and that of multi-mount protection.
+const WAITING_THREADS: usize = 5;
 
 /// The files of an image, and those of its journal if it has one of its own.
 pub type Devices = (ImageFiles, Option<ImageFiles>);
@@ -85,7 +87,10 @@ impl Confined {
                 file.make_rings(resources.workers() + OWN_THREADS);
             }
         }
-        let memory_bytes_max = limits::bound(&options, resources.workers() + OWN_THREADS)?;
+        let memory_bytes_max = limits::bound(
+            &options,
+            resources.workers() + OWN_THREADS + WAITING_THREADS,
+        )?;
         serve
             .server
             .facts

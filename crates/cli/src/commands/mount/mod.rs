@@ -42,7 +42,7 @@ Options after -o, as for mount(8) and ext4(5); the last one wins:
   sb=BLOCK                       with ro: read it with the backup of its
                                  superblock in this block
   exclusive_elsewhere            no other host has it open: for an image of a
-                                 server that can not tell (NBD)
+                                 server, which does not say so (NBD)
   errors=continue|remount-ro|panic, discard, dioread_nolock, dioread_lock
   transport=auto|dev|uring       how requests come: over io_uring where the
                                  kernel allows it
