@@ -11,6 +11,9 @@ use std::time::Duration;
 
 /// How long a server may take for each step.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the other host may be silent, where its system would answer.
+#[cfg(target_os = "linux")]
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Answers to one option.
 const ANSWERS_MAX: usize = 64;
 /// The longest answer that is read.
@@ -115,6 +118,7 @@ impl Stream {
                     match TcpStream::connect_timeout(&address, patience) {
                         Ok(stream) => {
                             stream.set_nodelay(true)?;
+                            end_when_silent(&stream)?;
                             return Ok(Stream::Tcp(stream));
                         }
                         Err(e) => failed = e,
@@ -161,6 +165,21 @@ impl Stream {
             Stream::Unix(stream) => stream.shutdown(std::net::Shutdown::Both),
         };
     }
+}
+
+/// Ends a connection whose other host is not there any more: one that only waits would wait for ever.
+fn end_when_silent(stream: &TcpStream) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::net::sockopt;
+        sockopt::set_socket_keepalive(stream, true)?;
+        sockopt::set_tcp_keepidle(stream, SILENCE_MAX / 2)?;
+        sockopt::set_tcp_keepintvl(stream, SILENCE_MAX / 12)?;
+        sockopt::set_tcp_keepcnt(stream, 6)?;
+        sockopt::set_tcp_user_timeout(stream, SILENCE_MAX.as_millis() as u32)?;
+    }
+    let _ = stream;
+    Ok(())
 }
 
 impl Read for &Stream {
