@@ -64,6 +64,23 @@ fn an_export_has_one_writer() {
 }
 
 #[test]
+fn a_server_of_one_client_is_enough() {
+    let server = require!(some NbdServer::of_one_client(64 << 20));
+    let workdir = Workdir::new();
+    let disk = &server.name();
+    // Its message opens it a second time.
+    workdir.refuses(1, &["ls", disk], "not an ext4 image");
+    workdir.ok(&["mkfs", disk, "-q"]);
+    workdir.ok(&[
+        "cp",
+        "-r",
+        &format!("{disk}:/lost+found"),
+        &format!("{disk}:/copy"),
+    ]);
+    workdir.prints(&["ls", disk], "copy\nlost+found\n");
+}
+
+#[test]
 fn an_export_is_mounted() {
     require!(can_mount());
     let server = require!(some NbdServer::new(64 << 20));

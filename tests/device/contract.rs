@@ -184,6 +184,8 @@ fn contract_nbd() {
         let refused = reader.write_at(0, &[1]).unwrap_err();
         assert!(matches!(refused, BlockError::ReadOnly { .. }), "{refused}");
         reader.flush().unwrap();
+        drop(device);
+        assert!(MemoryDevice::copy_of(&*reader).unwrap().snapshot() == bytes);
     }
 }
 

@@ -10,19 +10,34 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct NbdServer {
     dir: TempDir,
     process: Child,
+    /// How many it lets in at a time.
+    clients: usize,
 }
 
 impl NbdServer {
     /// Serves a new file of so many zeros. `None`, with a line on stderr, where qemu-nbd is not installed.
     pub fn new(bytes: u64) -> Option<NbdServer> {
+        NbdServer::of_clients(bytes, 8)
+    }
+
+    /// The same of a server that lets one client in.
+    pub fn of_one_client(bytes: u64) -> Option<NbdServer> {
+        NbdServer::of_clients(bytes, 1)
+    }
+
+    fn of_clients(bytes: u64, clients: usize) -> Option<NbdServer> {
         if !crate::program::is_installed("qemu-nbd") {
             return None;
         }
         let dir = tempfile::tempdir().expect("a directory");
         let file = File::create(dir.path().join("file")).expect("a file");
         file.set_len(bytes).expect("its length");
-        let process = serve(dir.path());
-        Some(NbdServer { dir, process })
+        let process = serve(dir.path(), clients);
+        Some(NbdServer {
+            dir,
+            process,
+            clients,
+        })
     }
 
     /// The name of the export.
@@ -46,17 +61,17 @@ impl NbdServer {
 
     /// Serves again what is in the file.
     pub fn start_again(&mut self) {
-        self.process = serve(self.dir.path());
+        self.process = serve(self.dir.path(), self.clients);
     }
 }
 
-fn serve(dir: &Path) -> Child {
+fn serve(dir: &Path, clients: usize) -> Child {
     let (socket, file) = (dir.join("s"), dir.join("file"));
     let _ = fs::remove_file(&socket);
     let mut command = Command::new("qemu-nbd");
     command.args([
         "--persistent",
-        "--shared=8",
+        &format!("--shared={clients}"),
         "--discard=unmap",
         "-f",
         "raw",

@@ -5,6 +5,7 @@
 //! | [`address`] | [`NbdAddress`]: where an export is |
 //! | [`wire`] | the numbers of the protocol |
 //! | [`handshake`] | what a client and a server agree on first |
+//! | [`client`] | the connections to a server, which all devices of an export share |
 //! | [`connection`] | requests in flight, and the thread that reads the replies |
 //! | [`replies`] | a reply, from its chunks |
 //!
@@ -18,6 +19,7 @@
 //! NBD has no locks: whether another host writes the export is found by multi-mount protection, or not at all.
 
 pub mod address;
+mod client;
 mod connection;
 mod handshake;
 mod replies;
@@ -27,8 +29,8 @@ mod wire;
 
 pub use address::NbdAddress;
 
-use self::connection::{Connection, Pending, Request};
-use self::handshake::{Export, PATIENCE};
+use self::client::Client;
+use self::connection::{Pending, Request};
 use self::wire::Command;
 use crate::batch::first_run;
 use crate::device::{BlockDevice, total_len, total_len_mut};
@@ -38,15 +40,9 @@ use crate::open::OpenOptions;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
-use uext4_sync::{RwLock, RwLockReadGuard, assert_may_block, class};
+use std::sync::Arc;
+use uext4_sync::{RwLockReadGuard, assert_may_block};
 
-/// Connections to a server that allows several.
-const CONNECTIONS: usize = 4;
-/// What a further one is waited for at least.
-const PATIENCE_MIN: Duration = Duration::from_millis(50);
 /// Requests of one batch that are in flight.
 const IN_FLIGHT: usize = 16;
 /// Zeros that are written where a server can't zero, in bytes.
@@ -54,21 +50,14 @@ const ZEROS: usize = 1 << 20;
 /// The longest discard or zeroing that is asked for at a time.
 const RANGE_MAX: u64 = 1 << 30;
 
-/// An export of an NBD server, open.
+/// An export of an NBD server, open. What a process opens twice shares the connections: a server may let one client in.
 #[derive(Debug)]
 pub struct NbdDevice {
-    connections: Vec<Connection>,
-    /// Immutable.
-    export: Export,
+    client: Arc<Client>,
     /// Immutable.
     is_read_only: bool,
     /// Immutable.
     id: DeviceId,
-    /// Which connection is used next.
-    next: AtomicUsize,
-    failure: OnceLock<Failure>,
-    /// Blocks of the server that are read, changed and written back; a write of whole ones takes it shared.
-    edges: RwLock<Vec<u8>>,
 }
 
 impl NbdDevice {
@@ -82,36 +71,18 @@ impl NbdDevice {
             path: PathBuf::from(address.to_string()),
             source,
         };
-        let begin = Instant::now();
-        let (stream, export) = handshake::open(address, PATIENCE).map_err(failed)?;
-        // A server that lets fewer in may leave the next one waiting.
-        let patience = (begin.elapsed() * 8).clamp(PATIENCE_MIN, PATIENCE);
+        let client = Client::of(address).map_err(failed)?;
         if !options.read_only {
-            export.check_writable().map_err(failed)?;
+            client.export.check_writable().map_err(failed)?;
         }
-        if options.size.is_some_and(|size| size > export.len) {
-            let why = format!("it has {} bytes, which is too small", export.len);
+        if options.size.is_some_and(|size| size > client.export.len) {
+            let why = format!("it has {} bytes, which is too small", client.export.len);
             return Err(failed(io::Error::new(ErrorKind::InvalidInput, why)));
         }
-        let mut streams = vec![stream];
-        while export.allows_several() && streams.len() < CONNECTIONS {
-            match handshake::open(address, patience) {
-                Ok((stream, other)) if other == export => streams.push(stream),
-                _ => break,
-            }
-        }
-        let (is_structured, lost) = (export.is_structured, Arc::default());
         Ok(NbdDevice {
-            connections: streams
-                .into_iter()
-                .map(|stream| Connection::new(stream, is_structured, &lost))
-                .collect(),
-            is_read_only: options.read_only || export.is_read_only(),
-            export,
+            is_read_only: options.read_only || client.export.is_read_only(),
+            client,
             id: address.identity(),
-            next: AtomicUsize::new(0),
-            failure: OnceLock::new(),
-            edges: RwLock::new(&class::DEVICE_EDGES, Vec::new()),
         })
     }
 
@@ -122,14 +93,13 @@ impl NbdDevice {
             if self.is_read_only && op != BlockOp::Flush {
                 return Err(BlockError::ReadOnly { op, offset, len });
             }
-            check_failure(&self.failure, op, offset, len)?;
+            check_failure(&self.client.failure, op, offset, len)?;
         }
-        check_range(op, offset, len, self.export.len)
+        check_range(op, offset, len, self.client.export.len)
     }
 
     fn start(&self, request: Request, data: &[IoSlice<'_>]) -> io::Result<Pending> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len();
-        self.connections[number].start(request, data)
+        self.client.start(request, data)
     }
 
     fn call(&self, request: Request, data: &[IoSlice<'_>]) -> io::Result<Vec<u8>> {
@@ -138,13 +108,13 @@ impl NbdDevice {
 
     /// Whether the server takes a range as it is.
     fn is_aligned(&self, offset: u64, len: u64) -> bool {
-        let unit = u64::from(self.export.block_min);
+        let unit = u64::from(self.client.export.block_min);
         (offset | len).is_multiple_of(unit)
     }
 
     /// The range of whole blocks of the server around another.
     fn around(&self, offset: u64, len: u64) -> (u64, u64) {
-        let unit = u64::from(self.export.block_min);
+        let unit = u64::from(self.client.export.block_min);
         let start = offset - offset % unit;
         let end = (offset + len).next_multiple_of(unit);
         (start, end - start)
@@ -153,7 +123,7 @@ impl NbdDevice {
     /// Pieces that a request can have.
     fn pieces(&self, offset: u64, len: u64, most: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
         let end = offset + len;
-        let most = most - most % u64::from(self.export.block_min);
+        let most = most - most % u64::from(self.client.export.block_min);
         (0..len.div_ceil(most)).map(move |i| {
             let at = offset + i * most;
             (at, most.min(end - at))
@@ -162,7 +132,7 @@ impl NbdDevice {
 
     /// Reads whole blocks of the server.
     fn read_blocks(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        let most = u64::from(self.export.payload_max);
+        let most = u64::from(self.client.export.payload_max);
         let mut rest = buf;
         for (at, len) in self.pieces(offset, rest.len() as u64, most) {
             let (now, after) = rest.split_at_mut(len as usize);
@@ -189,7 +159,7 @@ impl NbdDevice {
     /// Writes whole blocks of the server, the buffers one after the other.
     fn write_blocks(&self, offset: u64, bufs: &[IoSlice<'_>], command: Command) -> io::Result<()> {
         let len = total_len(bufs);
-        let most = u64::from(self.export.payload_max);
+        let most = u64::from(self.client.export.payload_max);
         if len <= most {
             return self.call(Request::of(command, offset, len), bufs).map(drop);
         }
@@ -213,7 +183,7 @@ impl NbdDevice {
             let _beside = self.edges_beside();
             return self.write_blocks(offset, bufs, command);
         }
-        let mut blocks = self.edges.write();
+        let mut blocks = self.client.edges.write();
         let (start, whole) = self.around(offset, len);
         blocks.resize(whole as usize, 0);
         self.read_blocks(start, &mut blocks)?;
@@ -227,7 +197,7 @@ impl NbdDevice {
 
     /// Keeps out what reads, changes and writes back, if the server has blocks.
     fn edges_beside(&self) -> Option<RwLockReadGuard<'_, Vec<u8>>> {
-        (self.export.block_min > 1).then(|| self.edges.read())
+        (self.client.export.block_min > 1).then(|| self.client.edges.read())
     }
 
     /// Zeroes by writing.
@@ -243,7 +213,7 @@ impl NbdDevice {
     }
 
     fn zero_range(&self, offset: u64, len: u64) -> io::Result<()> {
-        if !self.export.can_zero() || !self.is_aligned(offset, len) {
+        if !self.client.export.can_zero() || !self.is_aligned(offset, len) {
             return self.write_zeros(offset, len);
         }
         let _beside = self.edges_beside();
@@ -255,10 +225,10 @@ impl NbdDevice {
     }
 
     fn discard_range(&self, offset: u64, len: u64) -> io::Result<()> {
-        let unit = u64::from(self.export.block_min);
+        let unit = u64::from(self.client.export.block_min);
         let start = offset.next_multiple_of(unit);
         let end = (offset + len) - (offset + len) % unit;
-        if !self.export.can_discard() || start >= end {
+        if !self.client.export.can_discard() || start >= end {
             return Ok(());
         }
         self.pieces(start, end - start, RANGE_MAX)
@@ -270,7 +240,7 @@ impl NbdDevice {
 
     /// After a failure of what was to be durable.
     fn lose(&self) {
-        let _ = self.failure.set(Failure::WritesLost);
+        let _ = self.client.failure.set(Failure::WritesLost);
     }
 
     /// Starts requests one after the other and hands what each returned to `take`, with at most [`IN_FLIGHT`] of them in flight.
@@ -311,18 +281,10 @@ impl NbdDevice {
     }
 }
 
-impl Drop for NbdDevice {
-    fn drop(&mut self) {
-        for connection in &self.connections {
-            connection.close();
-        }
-    }
-}
-
 /// Offsets and lengths are multiples of the server's blocks where it has some: other calls work as well, but read before they write.
 impl BlockDevice for NbdDevice {
     fn len(&self) -> u64 {
-        self.export.len
+        self.client.export.len
     }
 
     fn is_read_only(&self) -> bool {
@@ -330,7 +292,7 @@ impl BlockDevice for NbdDevice {
     }
 
     fn logical_block_size(&self) -> u32 {
-        self.export.block_min.max(512)
+        self.client.export.block_min.max(512)
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
@@ -353,7 +315,7 @@ impl BlockDevice for NbdDevice {
     }
 
     fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
-        let most = u64::from(self.export.payload_max);
+        let most = u64::from(self.client.export.payload_max);
         let fits = |offset: u64, len: u64| self.is_aligned(offset, len) && len <= most;
         if !reads.iter().all(|(at, buf)| fits(*at, buf.len() as u64)) {
             return reads
@@ -395,7 +357,7 @@ impl BlockDevice for NbdDevice {
             runs.push((run.offset, bufs));
             rest = after;
         }
-        let most = u64::from(self.export.payload_max);
+        let most = u64::from(self.client.export.payload_max);
         let fits = |(at, bufs): &(u64, Vec<IoSlice<'_>>)| {
             self.is_aligned(*at, total_len(bufs)) && total_len(bufs) <= most
         };
@@ -428,7 +390,7 @@ impl BlockDevice for NbdDevice {
     }
 
     fn write_fua(&self, offset: u64, buf: &[u8]) -> Result<()> {
-        if !self.export.can_fua() {
+        if !self.client.export.can_fua() {
             self.write_at(offset, buf)?;
             return self.flush();
         }
@@ -455,7 +417,7 @@ impl BlockDevice for NbdDevice {
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
-        match len == self.export.len {
+        match len == self.client.export.len {
             true => Ok(()),
             false => Err(BlockError::io(
                 BlockOp::SetLen,
