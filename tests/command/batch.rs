@@ -209,6 +209,16 @@ fn what_a_job_prints_is_kept_as_it_is() {
     fs::write(workdir.path("list"), "cat a.img:/number\n").unwrap();
     let out = workdir.ok(&["batch", "list"]);
     assert_eq!(results(&out)[0]["output"], "1e400");
+    fs::write(workdir.path("bytes"), b"a\xff").unwrap();
+    workdir.ok(&["cp", "bytes", "a.img:/"]);
+    fs::write(workdir.path("list"), "cat a.img:/bytes\n").unwrap();
+    let out = workdir.ok(&["batch", "list"]);
+    assert_eq!(results(&out)[0]["is_lossy"], true);
+    // There is no input to take for an empty one.
+    fs::write(workdir.path("list"), "cp - a.img:/f\napply a.img -\n").unwrap();
+    let out = workdir.run(&["batch", "list"]);
+    let printed = String::from_utf8(out.stdout).unwrap();
+    assert_eq!(statuses(&printed), [(1, Some(1)), (2, Some(1))]);
     // What is not read any more ends it, and is kept.
     let list = "check a.img\n".repeat(40);
     fs::write(workdir.path("list"), list).unwrap();

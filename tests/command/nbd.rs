@@ -105,7 +105,8 @@ fn names_that_are_none_are_answered() {
         ("nbd://", "names no host"),
         ("nbd://host:port/x", "a port that is not a number"),
         ("nbd+unix:///x", "names no socket"),
-        ("nbd+unix:///x?socket=/nowhere", "the server is not there"),
+        ("nbd+unix:///x?socket=/nowhere", "No such file or directory"),
+        ("nbds://host/x", "asks for TLS"),
         ("nbd://127.0.0.1:1/x", "Connection refused"),
     ] {
         workdir.refuses(1, &["ls", name], said);
@@ -115,4 +116,71 @@ fn names_that_are_none_are_answered() {
     workdir.ok(&["mkfs", "file:nbd", "--size", "16M", "-q"]);
     workdir.ok(&["mkdir", "file:nbd:/d"]);
     workdir.prints(&["ls", "nbd:/"], "d\nlost+found\n");
+}
+
+#[test]
+fn what_another_has_open_is_not_overwritten() {
+    let server = require!(some NbdServer::new(64 << 20));
+    let workdir = Workdir::new();
+    let disk = &server.name();
+    workdir.ok(&["mkfs", disk, "-q"]);
+    let options = uext4::ImageOptions::read_write();
+    let held = uext4::Filesystem::open(disk, &options).unwrap();
+    held.write("/f", b"text").unwrap();
+    held.sync().unwrap();
+    workdir.refuses(1, &["mkfs", "--force", disk], "has it open, or left it so");
+    held.write("/f", b"more").unwrap();
+    held.unmount().unwrap();
+    workdir.prints(&["cat", &format!("{disk}:/f")], "more");
+    // One that fails leaves it free, one that succeeds as well.
+    workdir.refuses(1, &["mkfs", "--force", disk, "--size", "1G"], "1073741824");
+    workdir.ok(&["mkdir", &format!("{disk}:/d")]);
+    workdir.ok(&["mkfs", "--force", disk, "-q"]);
+    workdir.ok(&["mkdir", &format!("{disk}:/d")]);
+    oracle::fsck(&server.file()).unwrap();
+}
+
+#[test]
+fn exports_differ_by_their_names() {
+    let (one, other) = (
+        require!(some NbdServer::new(16 << 20)),
+        require!(some NbdServer::new(16 << 20)),
+    );
+    let workdir = Workdir::new();
+    let (a, b) = (&one.name(), &other.name());
+    for (disk, text) in [(a, "of a"), (b, "of b")] {
+        workdir.ok(&["mkfs", disk, "-q"]);
+        fs::write(workdir.path("x"), text).unwrap();
+        workdir.ok(&["cp", "x", &format!("{disk}:/x")]);
+    }
+    workdir.refuses(
+        1,
+        &["ln", &format!("{a}:/x"), &format!("{b}:/y")],
+        "is not in",
+    );
+    workdir.ok(&["cp", &format!("{a}:/x"), &format!("{b}:/y")]);
+    workdir.prints(&["cat", &format!("{b}:/y"), &format!("{b}:/x")], "of aof b");
+    // Another name of the same, and one with a slash more, which the server has not.
+    let encoded = a.replace("/disk?", "/%64isk?");
+    workdir.ok(&["ln", &format!("{a}:/x"), &format!("{encoded}:/z")]);
+    let slash = a.replace("/disk?", "//disk?");
+    let refused = workdir.run(&["cat", &format!("{a}:/x"), &format!("{slash}:/x")]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(refused.stdout, b"of a");
+}
+
+#[test]
+fn a_socket_can_be_named_from_the_working_directory() {
+    require!(can_mount());
+    let server = require!(some NbdServer::new(16 << 20));
+    let workdir = Workdir::new();
+    let socket = server.file().parent().unwrap().join("s");
+    std::os::unix::fs::symlink(socket, workdir.path("a:b")).unwrap();
+    let disk = "nbd+unix:///disk?socket=a:b";
+    workdir.ok(&["mkfs", disk, "-q"]);
+    fs::create_dir(workdir.path("m")).unwrap();
+    workdir.ok(&["mount", disk, "m"]);
+    fs::write(workdir.path("m/f"), "text").unwrap();
+    workdir.ok(&["umount", "m"]);
+    workdir.prints(&["cat", &format!("{disk}:/f")], "text");
 }

@@ -9,7 +9,7 @@ use crate::partitions::{self, Partition};
 use crate::qcow2::Qcow2Device;
 use crate::qcow2::header::{Header, MAGIC, read_head};
 use crate::range::RangeDevice;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,14 +25,16 @@ const EXT4_MAGIC: (u64, [u8; 2]) = (1080, [0x53, 0xef]);
 /// What a name of a file can begin with, so that it is not taken for another.
 const FILE: &str = "file:";
 /// What names on NBD servers begin with.
-const NBD: [&str; 2] = ["nbd://", "nbd+unix://"];
+const NBD: [&str; 3] = ["nbd://", "nbd+unix://", "nbds://"];
+/// What stands between an export and the socket of its server.
+const SOCKET: &str = "?socket=";
 
 /// The name of an image: `PATH` or `file:PATH`, or on an NBD server `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`; with
 /// `?partition=N` behind it a partition, by its number or name. A path that exists as a whole is meant as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ImageName {
-    /// Of a file; the name of an export as it is.
-    path: PathBuf,
+    /// Of a file; the name of an export as it is. Not a path, as two of those are equal with more slashes in one.
+    path: OsString,
     partition: Option<String>,
     is_remote: bool,
 }
@@ -41,7 +43,7 @@ impl ImageName {
     /// Reads a name.
     pub fn parse(name: &Path) -> ImageName {
         let of_path = |path: &OsStr, partition: Option<&str>, is_remote| ImageName {
-            path: PathBuf::from(path),
+            path: path.to_owned(),
             partition: partition.map(str::to_owned),
             is_remote,
         };
@@ -59,16 +61,27 @@ impl ImageName {
         }
     }
 
-    /// The bytes that `name` begins with that say where an image is: what follows is not a path of the host.
-    pub fn scheme_len(name: &OsStr) -> Option<usize> {
-        scheme(name)
-            .or_else(|| name.to_str()?.starts_with(FILE).then_some(FILE))
-            .map(str::len)
+    /// The bytes that `name` begins with that belong to the name of an image, whatever colons they have.
+    pub fn prefix_len(name: &OsStr) -> Option<usize> {
+        let text = name.to_str()?;
+        match scheme(name) {
+            Some(scheme) => Some(text.find(SOCKET).unwrap_or(scheme.len())),
+            None => text.starts_with(FILE).then_some(FILE.len()),
+        }
     }
 
     /// The file; of what a server has its address, which is not a path of the host.
     pub fn path(&self) -> &Path {
-        &self.path
+        Path::new(&self.path)
+    }
+
+    /// The name of what a server has as any process of this host can use it: the path of a socket is absolute.
+    ///
+    /// # Errors
+    /// [`BlockError::Image`]: an address that is none.
+    pub fn remote_path(&self) -> Result<PathBuf> {
+        let address = self.address()?.to_string();
+        Ok(self.with_path(Path::new(&address)))
     }
 
     /// Whether a server elsewhere has it.
@@ -88,7 +101,7 @@ impl ImageName {
     pub fn identity(&self) -> Result<DeviceId> {
         match self.is_remote {
             true => Ok(self.address()?.identity()),
-            false => DeviceId::of_path(&self.path),
+            false => DeviceId::of_path(self.path()),
         }
     }
 
@@ -107,7 +120,7 @@ impl ImageName {
     /// The name of a partition of the disk at `path`.
     pub fn in_disk(path: &Path, partition: u32) -> PathBuf {
         let name = ImageName {
-            path: path.to_owned(),
+            path: path.as_os_str().to_owned(),
             partition: Some(partition.to_string()),
             is_remote: false,
         };
@@ -130,7 +143,7 @@ impl ImageName {
     }
 
     fn error(&self, why: impl Into<String>) -> BlockError {
-        let (path, why) = (self.path.clone(), why.into());
+        let (path, why) = (PathBuf::from(&self.path), why.into());
         BlockError::Image { path, why }
     }
 }
@@ -332,7 +345,7 @@ impl ImageFiles {
             Some(found @ [first, ..]) => Err(self.name.error(format!(
                 "is a disk with the partitions {}; {}{SEPARATOR}{} names the first",
                 in_words(found),
-                self.name.path.display(),
+                self.name.path().display(),
                 first.number
             ))),
         }
@@ -359,6 +372,13 @@ enum Never {}
 #[cfg(not(feature = "nbd"))]
 impl Never {
     fn identity(&self) -> DeviceId {
+        match *self {}
+    }
+}
+
+#[cfg(not(feature = "nbd"))]
+impl std::fmt::Display for Never {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match *self {}
     }
 }

@@ -65,6 +65,9 @@ pub enum MkfsError {
         /// Bytes of the image.
         need: u64,
     },
+    /// The file system that is there is open on another host, or may be.
+    #[error("{0}")]
+    InUse(String),
     /// The host's file system has no files of that size.
     #[error("the image needs {need} bytes, and files of its host have at most {most}")]
     HostLimit {

@@ -327,6 +327,9 @@ pub fn opening_device(image: &Path, e: OpenError) -> anyhow::Error {
 /// An image that can't be opened.
 pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
     let name = image.display();
+    if let Some(why) = of_server(image, e) {
+        return anyhow::anyhow!("{name}: {why}");
+    }
     if matches!(e.errno(), Errno::EUCLEAN | Errno::EINVAL)
         && let Some(remedy) = superblock::remedy(image)
     {
@@ -356,6 +359,21 @@ pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
         }
         _ => anyhow::anyhow!("{name}: {e}"),
     }
+}
+
+/// Why a server does not give an image, or fails; nothing if it may only not be written.
+pub fn of_server(image: &Path, e: &Error) -> Option<String> {
+    if !ImageName::parse(image).is_remote() || e.errno() == Errno::EROFS {
+        return None;
+    }
+    let first = std::error::Error::source(e);
+    let mut causes = std::iter::successors(first, |e| e.source());
+    let cause = causes.find_map(|e| e.downcast_ref::<io::Error>())?;
+    Some(match e.to_string() {
+        // The name is that of the image.
+        opening if opening.starts_with("can't open ") => cause.to_string(),
+        whole => whole,
+    })
 }
 
 /// The command that mounts an image whose journal is damaged, if that is why it can't be opened.
@@ -414,6 +432,7 @@ pub fn making(image: &Path, e: MkfsError) -> anyhow::Error {
             anyhow::anyhow!("{name}: its directory does not exist; make that first")
         }
         MkfsError::Device(e) if is_full(&e) => host_is_full(image),
+        MkfsError::Device(e @ BlockError::Io { .. }) => anyhow::anyhow!("{name}: {e}"),
         MkfsError::Device(e) => device(image, e),
         MkfsError::HostLimit { need, most } => anyhow::anyhow!(
             "{name}: the image needs {}, and the file system of its host has files of at most {}; \

@@ -28,6 +28,9 @@ pub fn journal() -> Option<&'static Path> {
     JOURNAL.get().map(PathBuf::as_path)
 }
 
+/// Whether an image was opened to be changed.
+static HAS_WRITTEN: AtomicBool = AtomicBool::new(false);
+
 /// Whether no other host has the images open.
 static EXCLUSIVE_ELSEWHERE: AtomicBool = AtomicBool::new(false);
 
@@ -41,8 +44,8 @@ pub fn is_exclusive_elsewhere() -> bool {
     EXCLUSIVE_ELSEWHERE.load(Ordering::Relaxed)
 }
 
-/// The image that all commands of a script change, by its canonical path.
-static EDITED: OnceLock<(PathBuf, Filesystem)> = OnceLock::new();
+/// The image that all commands of a script change.
+static EDITED: OnceLock<(Key, Filesystem)> = OnceLock::new();
 
 /// Opens an image to be changed by several commands, which find it open. What is not to be `committed` is only read.
 ///
@@ -96,9 +99,9 @@ pub fn check_outside(path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn edited(key: &Path) -> Option<&'static Filesystem> {
-    let (path, fs) = EDITED.get()?;
-    (path == key).then_some(fs)
+fn edited(key: &Key) -> Option<&'static Filesystem> {
+    let (other, fs) = EDITED.get()?;
+    (other == key).then_some(fs)
 }
 
 /// What a command makes gets the modes that the host's programs would give it.
@@ -118,8 +121,7 @@ fn check_writable(image: &Path, fs: &Filesystem) -> Result<()> {
 
 /// An image that is open in this process.
 struct Open {
-    /// Its canonical path.
-    key: PathBuf,
+    key: Key,
     endpoint: Arc<Image>,
 }
 
@@ -127,7 +129,7 @@ struct Open {
 #[derive(Default)]
 pub struct Images {
     open: Vec<Open>,
-    mounted: Vec<(PathBuf, Arc<Mounted>)>,
+    mounted: Vec<(Key, Arc<Mounted>)>,
 }
 
 impl Images {
@@ -229,12 +231,25 @@ impl Images {
     }
 }
 
-/// What identifies the file of an image.
-fn key(image: &Path) -> PathBuf {
-    // Where that fails, so does opening it, with the better message.
+/// What identifies an image, whatever it is called.
+#[derive(PartialEq, Eq)]
+enum Key {
+    Found(DeviceId, Option<String>),
+    /// Opening it fails as well, with the better message.
+    Missing(OsString),
+}
+
+fn key(image: &Path) -> Key {
     let name = ImageName::parse(image);
-    let path = name.path().canonicalize();
-    path.map_or_else(|_| image.to_owned(), |path| name.with_path(&path))
+    match name.identity() {
+        Ok(id) => Key::Found(id, name.partition().map(str::to_owned)),
+        Err(_) => Key::Missing(image.as_os_str().to_owned()),
+    }
+}
+
+/// Whether two names are of one image.
+pub fn is_same(image: &Path, other: &Path) -> bool {
+    key(image) == key(other)
 }
 
 /// Calls `work` for each of the files that `paths` name as `IMAGE:/path`, patterns expanded. A failure is reported, and the rest is done.
@@ -358,12 +373,17 @@ fn open_to_write(image: &Path, options: &ImageOptions) -> Result<Filesystem> {
         let fs = open_image(image, &DeviceOptions::read_write(), options);
         fs.map_err(|e| diagnostics::opening_to_write(image, &e))
     })?;
+    HAS_WRITTEN.store(true, Ordering::Relaxed);
     check_writable(image, &fs)?;
     Ok(fs)
 }
 
 /// Says why opening it to be changed will take seconds, and whether it will.
 pub fn warn_before_opening(image: &Path, is_exclusive_elsewhere: bool) -> bool {
+    if ImageName::parse(image).is_remote() && !is_exclusive_elsewhere {
+        // It does not wait.
+        return false;
+    }
     let unlocked = DeviceOptions::read_only().exclusive(false);
     device::open(image, &unlocked)
         .is_ok_and(|device| warn_of_wait(image, &device, is_exclusive_elsewhere))
@@ -388,9 +408,9 @@ fn warn_of_wait(image: &Path, device: &Arc<dyn BlockDevice>, is_exclusive_elsewh
     true
 }
 
-/// Opens an image; a signal ends what `waits`.
+/// Opens an image; a signal ends what `waits`, unless another image is open that must be closed.
 fn opening<T>(waits: bool, open: impl FnOnce() -> Result<T>) -> Result<T> {
-    match waits {
+    match waits && !HAS_WRITTEN.load(Ordering::Relaxed) {
         true => interrupt::opening(open),
         false => open(),
     }
@@ -403,6 +423,7 @@ fn open_to_read(image: &Path, options: &ImageOptions) -> Result<Filesystem> {
     if superblock::asked_for().is_none() {
         match open_image(image, &DeviceOptions::read_only(), options) {
             Ok(fs) => return Ok(fs),
+            Err(e) if diagnostics::of_server(image, &e).is_some() => return Err(failed(e)),
             Err(e) => why = Some(e),
         }
     }

@@ -66,7 +66,7 @@ impl Location {
         let file = |i: usize| ImageName::parse(Path::new(OsStr::from_bytes(&bytes[..i])));
         let is_file = |i: usize| file(i).path().is_file();
         let exists = |i: usize| file(i).path().exists();
-        let begin = ImageName::scheme_len(&text).unwrap_or(1);
+        let begin = ImageName::prefix_len(&text).unwrap_or(1);
         let colons = (begin..bytes.len()).filter(|&i| bytes[i] == b':');
         let (absolute, others): (Vec<usize>, Vec<usize>) =
             colons.partition(|i| matches!(bytes.get(i + 1), None | Some(b'/')));

@@ -92,7 +92,7 @@ impl MmpHold {
             true => {}
         }
         let block = MmpBlock::of(device, sb)?;
-        let ours = block.take(sb, is_unsure)?;
+        let (ours, wait) = block.claim(sb, is_unsure)?;
         let mut hold = MmpHold {
             shared: Arc::new(Shared {
                 block,
@@ -107,7 +107,11 @@ impl MmpHold {
             }),
             thread: None,
         };
-        // From here on a failure frees it.
+        // From here on a failure frees it. A host that takes it over at the same time has written after the wait.
+        if let Some(wait) = wait {
+            thread::sleep(wait);
+        }
+        hold.shared.renew()?;
         device.drop_cache(0, device.len())?;
         let keeper = Arc::clone(&hold.shared);
         let interval = SECOND * u32::from(update_interval(sb));
@@ -150,6 +154,22 @@ impl MmpHold {
         self.shared.block.check(ours)
     }
 
+    /// The same by what is known, without a read: a thread asks every few seconds.
+    ///
+    /// # Errors
+    /// [`Ext4Error::HoldLost`].
+    pub fn check_known(&self) -> Result<()> {
+        let state = self.shared.state.lock();
+        state.ours.as_ref().map(drop).ok_or(Ext4Error::HoldLost)
+    }
+
+    /// Stops to show other hosts that this one has the file system, which is overwritten now. It stays taken until this is dropped,
+    /// or forever if it is abandoned.
+    pub fn stop_renewing(&mut self) {
+        let ours = self.end();
+        self.shared.state.lock().ours = ours;
+    }
+
     /// Aborts `journal`, and no other, when another host takes the file system.
     pub(crate) fn protect(&self, journal: &Arc<Journal>) {
         let mut state = self.shared.state.lock();
@@ -170,8 +190,14 @@ impl MmpHold {
         self.shared.block.give_back(ours)
     }
 
+    /// As if another host had taken it.
+    #[cfg(test)]
+    pub(crate) fn lose(&self) {
+        self.shared.state.lock().ours = None;
+    }
+
     /// Stops holding it and leaves the block as it is, as a crash does.
-    pub(crate) fn abandon(mut self) {
+    pub fn abandon(mut self) {
         self.end();
     }
 
@@ -179,7 +205,9 @@ impl MmpHold {
     fn end(&mut self) -> Option<Mmp> {
         let ours = self.shared.state.lock().ours.take();
         self.shared.ending.notify_all();
-        if let Some(thread) = self.thread.take() {
+        // The thread itself may drop the last reference to the file system.
+        let thread = self.thread.take();
+        if let Some(thread) = thread.filter(|it| it.thread().id() != thread::current().id()) {
             let _ = thread.join();
         }
         ours
@@ -194,6 +222,14 @@ pub(crate) fn check_hold(hold: Option<&MmpHold>) -> Result<()> {
     hold.map_or(Ok(()), MmpHold::check)
 }
 
+/// As [`MmpHold::check_known`], where there may be none.
+///
+/// # Errors
+/// As [`MmpHold::check_known`].
+pub(crate) fn check_hold_known(hold: Option<&MmpHold>) -> Result<()> {
+    hold.map_or(Ok(()), MmpHold::check_known)
+}
+
 impl Drop for MmpHold {
     fn drop(&mut self) {
         if let Some(ours) = self.end()
@@ -205,6 +241,12 @@ impl Drop for MmpHold {
 }
 
 impl Shared {
+    fn renew(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        let ours = state.ours.as_mut().ok_or(Ext4Error::HoldLost)?;
+        self.block.renew(ours)
+    }
+
     /// Changes the block again and again, until the hold ends or is lost.
     fn keep(&self, interval: Duration) {
         let mut last = Instant::now();
@@ -280,9 +322,9 @@ impl MmpBlock {
         Ok(self.device.write_fua(self.offset, &bytes)?)
     }
 
-    /// Waits until it is known that no other host has the file system, and writes that this one has.
-    /// If that `is_unsure` even then, what another has left behind is refused.
-    fn take(&self, sb: &Superblock, is_unsure: bool) -> Result<Mmp> {
+    /// Waits until it is known that no other host has the file system, and writes that this one has; how long to wait until it is
+    /// known that no other has written the same. If that `is_unsure` even then, what another has left behind is refused.
+    fn claim(&self, sb: &Superblock, is_unsure: bool) -> Result<(Mmp, Option<Duration>)> {
         let found = self.read()?;
         if found.seq > MMP_SEQ_MAX && found.seq != MMP_SEQ_CLEAN {
             let host = text(&found.nodename);
@@ -311,34 +353,40 @@ impl MmpBlock {
             time: unix_now(),
             nodename: field(&host_name()),
             bdevname: field("uext4"),
-            check_interval: interval,
+            check_interval: update_interval(sb),
         };
         // Two hosts that find it free at a time do not write the same.
         while ours.seq == 0 || ours.seq == found.seq {
             ours.seq = fastrand::u32(1..=MMP_SEQ_MAX);
         }
         self.write(&ours)?;
-        if found.seq != MMP_SEQ_CLEAN {
-            // A host that takes it over at the same time has written by then.
-            thread::sleep(wait);
-        }
-        self.renew(&mut ours)?;
-        Ok(ours)
+        Ok((ours, (found.seq != MMP_SEQ_CLEAN).then_some(wait)))
     }
 
     /// Shows other hosts that this one still has the file system.
     fn renew(&self, ours: &mut Mmp) -> Result<()> {
         self.check(ours)?;
-        ours.seq = ours.seq % MMP_SEQ_MAX + 1;
-        ours.time = unix_now();
-        self.write(ours)
+        let next = Mmp {
+            seq: ours.seq % MMP_SEQ_MAX + 1,
+            time: unix_now(),
+            ..ours.clone()
+        };
+        self.write(&next)?;
+        *ours = next;
+        Ok(())
     }
 
     fn check(&self, ours: &Mmp) -> Result<()> {
         let found = self.read()?;
-        match found.seq == ours.seq && found.nodename == ours.nodename {
-            true => Ok(()),
-            false => Err(open_elsewhere(&found)),
+        match found.seq {
+            seq if seq == ours.seq && found.nodename == ours.nodename => Ok(()),
+            // Another host had it, and may have written.
+            MMP_SEQ_CLEAN => Err(Ext4Error::HoldLost),
+            seq if seq > MMP_SEQ_MAX => {
+                let host = text(&found.nodename);
+                Err(Ext4Error::BeingChecked { host })
+            }
+            _ => Err(open_elsewhere(&found)),
         }
     }
 

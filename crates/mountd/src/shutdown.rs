@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use uext4::unstable::ondisk::Incompat;
+use uext4::unstable::ondisk::{Compat, Incompat, STATE_CLEAN};
 use uext4::{DeviceOptions, ImageName};
 
 /// A mount was not shut down, or not cleanly.
@@ -36,7 +36,7 @@ pub enum ShutdownError {
     Hung,
     /// The server ended before it had closed the image.
     #[error(
-        "unmounted, but the server has not closed {0}; the next mount recovers it from its journal"
+        "unmounted, but the server has not closed {0}; the next mount recovers it from its journal if it has one, else `uext4 check` says what is lost"
     )]
     Unclean(PathBuf),
 }
@@ -173,7 +173,11 @@ fn needs_recovery(entry: &MountEntry) -> bool {
         .ok()
         .map(|device| uext4::unstable::read_superblock(&*device));
     match superblock {
-        Some(Ok(sb)) => sb.incompat.contains(Incompat::RECOVER),
+        Some(Ok(sb)) if sb.compat.contains(Compat::HAS_JOURNAL) => {
+            sb.incompat.contains(Incompat::RECOVER)
+        }
+        // One with errors stays as it is until it is checked.
+        Some(Ok(sb)) => sb.raw.error_count.get() == 0 && sb.raw.state.get() & STATE_CLEAN == 0,
         Some(Err(_)) => false,
         None => name.is_remote(),
     }

@@ -24,7 +24,8 @@ pub struct Filesystem {
 }
 
 impl Filesystem {
-    /// Opens the image in a file, or on a block device.
+    /// Opens the image in a file, on a block device, or on an NBD server: with the feature `nbd` a path can be
+    /// `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`.
     ///
     /// Opened to read only, an image whose journal needs recovery is recovered in memory. An image that
     /// is open in this process already, with the same options, is shared: each open is a mount of it, and
@@ -35,7 +36,8 @@ impl Filesystem {
     ///
     /// # Errors
     /// `EBUSY`: in use elsewhere, or behind a loop device; or open in this process with other options,
-    /// for example read-only while it is requested read-write, or the reverse. `EINVAL`: not ext4, or an unknown
+    /// for example read-only while it is requested read-write, or the reverse; or on a server, to be written, without `mmp` or left behind by
+    /// another host ([`ImageOptions::exclusive_elsewhere`]). `EINVAL`: not ext4, or an unknown
     /// feature. `EUCLEAN`: damage. `ENOENT`, `EACCES`: from the host.
     pub fn open(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Filesystem> {
         let (path, config) = (path.as_ref(), options.config());

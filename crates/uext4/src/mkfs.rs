@@ -13,6 +13,8 @@ use uext4_block::{
 };
 use uext4_build::{MkfsError, MkfsReport, Plan, Progress, Scan};
 use uext4_check::{CheckError, CheckReport, Progress as CheckProgress};
+use uext4_ext4::{Exclusion, Ext4Error, MmpHold, read_superblock};
+use uext4_ondisk::Incompat;
 use uuid::Uuid;
 
 /// Makes the image `path`, a file of just the size that `options` ask for, or a block device, an existing partition
@@ -28,7 +30,8 @@ use uuid::Uuid;
 /// the first write.
 ///
 /// # Errors
-/// Options that can't be, a tree that can't be read, or the device's: busy, full, or failing.
+/// Options that can't be, a tree that can't be read, or the device's: busy, full, or failing. [`MkfsError::InUse`]: another host has what
+/// is there open (`mmp`), or may have.
 /// [`MkfsError::HostLimit`]: files of the host can't be that large. A file that was made is removed.
 pub fn mkfs(
     path: impl AsRef<Path>,
@@ -53,8 +56,13 @@ pub fn mkfs(
     if name.is_within() || !is_file {
         options.check_for_device(name.partition().is_some())?;
         let device = open_to_fill(path)?;
+        let hold = hold(&device, options.exclusion)?;
         let device = options.lay_out(device, plan_options.uuid)?;
         let report = uext4_build::mkfs(&*device, &plan_options, progress)?;
+        if let Some(hold) = hold {
+            // The new file system is free.
+            hold.abandon();
+        }
         return with_digest(report, &*device, options, progress);
     }
     let mut len_min = 0;
@@ -94,6 +102,25 @@ pub fn mkfs(
     })?;
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// Makes sure that no other host has the file system open that is on a device, if its multi-mount protection says so. It stays taken while
+/// it is overwritten.
+fn hold(device: &Arc<dyn BlockDevice>, exclusion: Exclusion) -> Result<Option<MmpHold>, MkfsError> {
+    let there = read_superblock(&**device).ok();
+    let Some(there) = there.filter(|sb| sb.incompat.contains(Incompat::MMP)) else {
+        return Ok(None);
+    };
+    match MmpHold::acquire(device, &there, exclusion) {
+        Ok(Some(mut hold)) => {
+            hold.stop_renewing();
+            Ok(Some(hold))
+        }
+        Ok(None) => Ok(None),
+        // What is damaged is not open anywhere.
+        Err(Ext4Error::Corrupt(_)) => Ok(None),
+        Err(e) => Err(MkfsError::InUse(e.to_string())),
+    }
 }
 
 /// What is to be filled as it is: a block device, or a partition.

@@ -8,6 +8,7 @@ use uext4_block::partitions::{ALIGN_BYTES, disk_bytes, write_gpt};
 use uext4_block::{BlockDevice, RangeDevice};
 use uext4_build::MkfsOptions as BuildOptions;
 use uext4_build::{IdRange, Input, InputKind, MkfsError, NamedTree, TreeSource, VerityOptions};
+use uext4_ext4::Exclusion;
 use uuid::Uuid;
 
 /// What an image is made with. The default is an empty file system as mke2fs makes it; it needs
@@ -33,6 +34,8 @@ pub struct MkfsOptions {
     pub(crate) partition: Option<String>,
     /// Whether the report has the digest of the image.
     pub(crate) digest: bool,
+    /// How other hosts are kept from what is overwritten.
+    pub(crate) exclusion: Exclusion,
 }
 
 /// The format of a file that holds an image.
@@ -281,6 +284,16 @@ impl MkfsOptions {
     /// Threads that read the tree and write the image. Default 0: one for each CPU.
     pub fn threads(mut self, count: usize) -> MkfsOptions {
         self.build.threads = count;
+        self
+    }
+
+    /// Says that no other host has open what is on a device, as [`ImageOptions::exclusive_elsewhere`](crate::ImageOptions::exclusive_elsewhere).
+    /// Default false.
+    pub fn exclusive_elsewhere(mut self, on: bool) -> MkfsOptions {
+        self.exclusion = match on {
+            true => Exclusion::Alone,
+            false => Exclusion::Hold,
+        };
         self
     }
 

@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock};
 use uext4_block::{
     BlockDevice, BlockError, DeviceId, ImageFiles, ImageName, OverlayDevice, open_image,
 };
-use uext4_ext4::{Ext4, Ext4Error, MountOptions, read_superblock};
+use uext4_ext4::{Exclusion, Ext4, Ext4Error, MountOptions, read_superblock};
 use uext4_ondisk::Incompat;
 use uext4_sync::{CachePadded, Mutex, class};
 use uext4_vfs::{
@@ -282,6 +282,9 @@ fn mount_device(
     };
     // Recovered for reading, neither of them is changed.
     let overlaid = mount.read_only && !mount.noload && needs_recovery(&*device)?;
+    if overlaid {
+        mount.exclusion = Exclusion::Held;
+    }
     let over = |device: Arc<dyn BlockDevice>| match overlaid {
         true => Arc::new(OverlayDevice::new(device)) as Arc<dyn BlockDevice>,
         false => device,

@@ -12,10 +12,12 @@ const PORT: u16 = 10_809;
 const TCP: &str = "nbd://";
 /// The scheme of sockets in the file system.
 const UNIX: &str = "nbd+unix://";
+/// The scheme of TLS.
+const TLS: &str = "nbds://";
 /// What stands between an export and its server's socket.
 const SOCKET: &str = "?socket=";
 /// What is written as `%XX`.
-const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#');
+const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#').add(b':');
 
 /// The export of a server: `nbd://HOST[:PORT]/EXPORT`, or `nbd+unix:///EXPORT?socket=PATH`. Bytes of an export or a path can be written as
 /// `%XX`; an export without a name is the server's default.
@@ -33,19 +35,14 @@ pub(super) enum Server {
 }
 
 impl NbdAddress {
-    /// The bytes of `name` up to the server, if it is the name of an export.
-    pub fn scheme(name: &[u8]) -> Option<usize> {
-        [TCP, UNIX]
-            .iter()
-            .find(|scheme| name.starts_with(scheme.as_bytes()))
-            .map(|scheme| scheme.len())
-    }
-
     /// Reads an address.
     ///
     /// # Errors
     /// Why it is none: the end of a sentence.
     pub fn parse(name: &str) -> Result<NbdAddress, &'static str> {
+        if name.starts_with(TLS) {
+            return Err("asks for TLS, which this client has not");
+        }
         if let Some(rest) = name.strip_prefix(UNIX) {
             let Some((export, socket)) = rest.split_once(SOCKET) else {
                 return Err("names no socket; nbd+unix:///EXPORT?socket=PATH does");
@@ -58,8 +55,9 @@ impl NbdAddress {
             if socket.is_empty() {
                 return Err("names no socket; nbd+unix:///EXPORT?socket=PATH does");
             }
+            let socket = std::path::absolute(decoded(socket)?);
             return Ok(NbdAddress {
-                server: Server::Unix(PathBuf::from(decoded(socket)?)),
+                server: Server::Unix(socket.map_err(|_| "has a socket that can't be found")?),
                 export: decoded(export)?,
             });
         }
@@ -69,6 +67,7 @@ impl NbdAddress {
             return Err("has a `?`, which is written as %3F in the name of an export");
         }
         let (host, port) = match server.rsplit_once(':') {
+            Some((host, "")) => (host, PORT),
             Some((host, port)) if !port.contains(']') => {
                 let port = port.parse();
                 (
@@ -78,9 +77,15 @@ impl NbdAddress {
             }
             _ => (server, PORT),
         };
-        let host = host
-            .strip_prefix('[')
-            .map_or(host, |host| host.trim_end_matches(']'));
+        let host = match host.strip_prefix('[') {
+            None => host,
+            Some(inside) => inside
+                .strip_suffix(']')
+                .ok_or("has a bracket without its other one")?,
+        };
+        if host.contains(['[', ']']) {
+            return Err("has a bracket in its host");
+        }
         if host.is_empty() {
             return Err("names no host");
         }

@@ -7,9 +7,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long a server may take for each step.
+/// How long a server may take to be reached, and for the handshake.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the other host may be silent, where its system would answer.
 #[cfg(target_os = "linux")]
@@ -91,8 +91,8 @@ impl Export {
 /// It is not there, speaks something else, or refuses.
 pub fn open(address: &NbdAddress, patience: Duration) -> io::Result<(Stream, Export)> {
     let stream = Stream::connect(&address.server, patience)?;
-    stream.set_patience(Some(patience))?;
-    let export = Handshake(&stream)
+    let deadline = Instant::now() + patience;
+    let export = Handshake(Timed(&stream, deadline))
         .run(&address.export)
         .map_err(|e| match e.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => io::Error::new(
@@ -231,12 +231,65 @@ pub fn wrong(what: &str) -> io::Error {
 }
 
 /// A handshake on a new connection.
-struct Handshake<'a>(&'a Stream);
+struct Handshake<'a>(Timed<'a>);
+
+/// A stream until a moment.
+struct Timed<'a>(&'a Stream, Instant);
+
+impl Timed<'_> {
+    fn set_patience(&self) -> io::Result<()> {
+        match self.1.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(ErrorKind::TimedOut.into()),
+            left => self.0.set_patience(Some(left)),
+        }
+    }
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.set_patience()?;
+        self.0.read(buf)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.set_patience()?;
+        self.0.write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// An answer to an option.
 struct Answer {
     kind: u32,
     data: Vec<u8>,
+}
+
+/// What a server says of an export.
+enum Info {
+    Export { len: u64, flags: u16 },
+    Blocks { least: u32, most: u32 },
+    Other,
+}
+
+impl Info {
+    fn parse(mut data: &[u8]) -> io::Result<Info> {
+        Ok(match get!(data, u16)? {
+            INFO_EXPORT => Info::Export {
+                len: get!(data, u64)?,
+                flags: get!(data, u16)?,
+            },
+            INFO_BLOCK_SIZE => {
+                let (least, _, most) = (get!(data, u32)?, get!(data, u32)?, get!(data, u32)?);
+                Info::Blocks { least, most }
+            }
+            _ => Info::Other,
+        })
+    }
 }
 
 impl Handshake<'_> {
@@ -276,26 +329,22 @@ impl Handshake<'_> {
             if number == ANSWERS_MAX {
                 return Err(wrong("it has no end of answers"));
             }
-            let mut data = &data[..];
             match kind {
-                ANSWER_INFO => match get!(data, u16)? {
-                    INFO_EXPORT => opened = Some((get!(data, u64)?, get!(data, u16)?)),
-                    INFO_BLOCK_SIZE => {
-                        let (least, _, most) =
-                            (get!(data, u32)?, get!(data, u32)?, get!(data, u32)?);
-                        if !least.is_power_of_two() || least > BLOCK_MAX || most < least {
-                            return Err(wrong("its blocks have no size that can be"));
-                        }
-                        blocks = (least, most.min(PAYLOAD_MAX));
-                    }
-                    _ => {}
+                ANSWER_INFO => match Info::parse(&data) {
+                    Ok(Info::Export { len, flags }) => opened = Some((len, flags)),
+                    Ok(Info::Blocks { least, most }) => blocks = (least, most.min(PAYLOAD_MAX)),
+                    Ok(Info::Other) => {}
+                    Err(_) => return Err(wrong("what it says of an export is too short")),
                 },
                 ANSWER_ACK => break,
-                _ => return Err(refusal(kind, data, export)),
+                _ => return Err(refusal(kind, &data, export)),
             }
         }
         let (len, flags) = opened.ok_or_else(|| wrong("it opens an export without its size"))?;
         let (block_min, payload_max) = blocks;
+        if !block_min.is_power_of_two() || block_min > BLOCK_MAX || payload_max < block_min {
+            return Err(wrong("its blocks have no size that can be"));
+        }
         Ok(Export {
             // A last block that is not whole can't be asked for.
             len: len - len % u64::from(block_min),
@@ -313,7 +362,7 @@ impl Handshake<'_> {
         bytes.extend(len.to_be_bytes());
         bytes.extend(data);
         self.0.write_all(&bytes)?;
-        self.0.acknowledge();
+        self.0.0.acknowledge();
         Ok(())
     }
 

@@ -43,6 +43,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use uext4_sync::{RwLockReadGuard, assert_may_block};
 
+/// A server's number for what it can't do.
+const ENOTSUP: i32 = 95;
 /// Requests of one batch that are in flight.
 const IN_FLIGHT: usize = 16;
 /// Zeros that are written where a server can't zero, in bytes.
@@ -216,12 +218,19 @@ impl NbdDevice {
         if !self.client.export.can_zero() || !self.is_aligned(offset, len) {
             return self.write_zeros(offset, len);
         }
-        let _beside = self.edges_beside();
-        self.pieces(offset, len, RANGE_MAX)
+        let beside = self.edges_beside();
+        let zeroed = self
+            .pieces(offset, len, RANGE_MAX)
             .try_for_each(|(at, len)| {
                 self.call(Request::of(Command::Zero, at, len), &[])
                     .map(drop)
-            })
+            });
+        drop(beside);
+        match zeroed.as_ref().map_err(io::Error::raw_os_error) {
+            // The server says that it can, and what it serves can't.
+            Err(Some(EINVAL | ENOTSUP)) => self.write_zeros(offset, len),
+            _ => zeroed,
+        }
     }
 
     fn discard_range(&self, offset: u64, len: u64) -> io::Result<()> {

@@ -24,12 +24,15 @@ fn addresses_are_those_of_other_clients() {
         ("nbd://10.0.0.1/a%20b", "nbd://10.0.0.1/a%20b"),
         ("nbd+unix:///?socket=/run/s", "nbd+unix:///?socket=/run/s"),
         ("nbd+unix:///d?socket=/a%3fb", "nbd+unix:///d?socket=/a%3Fb"),
+        ("nbd+unix:///d?socket=/a:b", "nbd+unix:///d?socket=/a%3Ab"),
+        ("nbd://host:/a:/b", "nbd://host/a%3A/b"),
     ] {
         let address = parsed(name);
         assert_eq!(address.to_string(), shown);
         assert_eq!(parsed(shown), address);
         assert_eq!(parsed(shown).identity(), address.identity());
     }
+    assert_ne!(parsed("nbd://a/x"), parsed("nbd://a//x"));
     assert_ne!(
         parsed("nbd://a/x").identity(),
         parsed("nbd://a/y").identity()
@@ -44,6 +47,9 @@ fn addresses_are_those_of_other_clients() {
         "nbd+unix://host/d?socket=/s",
         "nbd+unix:///d?socket=",
         "nbd://host/%ff",
+        "nbd://[::1/x",
+        "nbd://[::1]]/x",
+        "nbds://host/x",
         "a.img",
     ] {
         NbdAddress::parse(wrong).expect_err(wrong);
@@ -317,6 +323,23 @@ fn errors_are_those_of_the_server() {
     server.end();
 }
 
+/// A server may offer what the file below it can't do.
+#[test]
+fn what_can_not_be_zeroed_is_written() {
+    let server = Server::after_handshake(FLAGS, None, |stream| {
+        let cookie = request(stream)?.2;
+        let error = [&95u32.to_be_bytes()[..], b"\0\0"].concat();
+        chunk(stream, CHUNK_DONE, CHUNK_ERROR | 1, cookie, &error)?;
+        let (_, command, cookie, offset, len) = request(stream)?;
+        assert_eq!((command, offset, len), (1, 4096, 512));
+        assert_eq!(read::<512>(stream)?, [0; 512]);
+        chunk(stream, CHUNK_DONE, CHUNK_NONE, cookie, &[])
+    });
+    let device = server.open().expect("it opens");
+    device.zero(4096, 512).expect("zero");
+    server.end();
+}
+
 #[test]
 fn what_breaks_the_protocol_ends_the_connection() {
     type Reply = fn(&mut UnixStream, u64) -> io::Result<()>;
@@ -421,6 +444,17 @@ fn what_a_server_can_not_do_is_said() {
         assert!(why.to_string().contains(wanted), "{why}");
         server.end();
     }
+    let server = Server::new(|stream| {
+        greet(stream, FIXED)?;
+        assert_eq!(read::<4>(stream)?, [0, 0, 0, 1]);
+        option(stream)?;
+        answer(stream, OPT_STRUCTURED_REPLY, ANSWER_ACK, &[])?;
+        option(stream)?;
+        answer(stream, OPT_GO, ANSWER_INFO, &[0])
+    });
+    let why = server.open().map(drop).expect_err("it is refused");
+    assert!(why.to_string().contains("too short"), "{why}");
+    server.end();
     let nowhere = NbdAddress::parse("nbd+unix:///?socket=/nowhere").expect("an address");
     let why = NbdDevice::open(&nowhere, &OpenOptions::read_only()).expect_err("it is not there");
     assert_eq!(why.raw_os_error(), Some(2), "{why}");

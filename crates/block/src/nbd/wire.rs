@@ -35,7 +35,7 @@ pub const ANSWER_UNSUPPORTED: u32 = ANSWER_ERROR + 1;
 pub const ANSWER_POLICY: u32 = ANSWER_ERROR + 2;
 /// TLS is asked for.
 pub const ANSWER_TLS: u32 = ANSWER_ERROR + 5;
-/// There is no such export.
+/// The server has not that export.
 pub const ANSWER_UNKNOWN: u32 = ANSWER_ERROR + 6;
 
 /// Informations about an export.

@@ -5,7 +5,7 @@ use crate::commands::destination::Destination;
 use crate::endpoint::{Endpoint, Image};
 use crate::images::Images;
 use crate::location::{InImage, Location};
-use crate::{diagnostics, expand, failures, interrupt, quoted};
+use crate::{diagnostics, expand, failures, images, interrupt, quoted};
 use anyhow::{Result, bail};
 use std::ffi::OsString;
 use std::io::Write;
@@ -110,9 +110,7 @@ fn paths_of(
     link: &InImage,
     target: OsString,
 ) -> Result<Vec<PathBuf>> {
-    let of_link = |at: &InImage| {
-        at.image == link.image || at.image.canonicalize().ok() == link.image.canonicalize().ok()
-    };
+    let of_link = |at: &InImage| images::is_same(&at.image, &link.image);
     match Location::parse(target.clone()) {
         Location::Image(at) if of_link(&at) => {
             let found = expand::expand(&**image, &at)?;

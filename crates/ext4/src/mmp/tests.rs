@@ -208,10 +208,16 @@ fn nobody_waits_for_longer_than_hosts_do() {
         assert_eq!(seconds_to_wait(interval), wanted, "{interval}");
     }
     let device = protected();
-    change(&device, |mmp| mmp.check_interval = u16::MAX);
-    let sb = crate::read_superblock(&*device).expect("a superblock");
-    let ours = block_of(&device).take(&sb, false).expect("it is free");
-    assert_eq!(ours.check_interval, INTERVAL_MAX);
+    change(&device, |mmp| {
+        mmp.seq = 7;
+        mmp.check_interval = u16::MAX;
+    });
+    let there = holder(&device).expect("it was left behind");
+    assert_eq!(there.wait, Some(SECOND * 720));
+    // What another host took long for does not stay.
+    change(&device, |mmp| mmp.seq = MMP_SEQ_CLEAN);
+    mount(&device).crash();
+    assert_eq!(found(&device).check_interval, INTERVAL_MIN);
 }
 
 #[test]
@@ -252,12 +258,41 @@ fn an_acquisition_that_fails_after_it_wrote_frees_the_file_system() {
     let device = protected();
     let sb = crate::read_superblock(&*device).expect("a superblock");
     // The last block is read by nothing else.
-    device.fail(BlockOp::Read, (8 << 20) - 1..8 << 20, Errno::EIO);
+    device.fail_once(BlockOp::Read, (8 << 20) - 1..8 << 20, Errno::EIO);
     let above = Arc::clone(&device) as Arc<dyn BlockDevice>;
     MmpHold::acquire(&above, &sb, Exclusion::Hold)
         .map(drop)
         .expect_err("the device failed");
     assert_eq!(found(&device).seq, MMP_SEQ_CLEAN);
+    assert!(device.work());
+    // The write of the second number, after that of the first.
+    let block = block_of(&device);
+    let within = block.offset..block.offset + block.bytes as u64;
+    device.fail_within(BlockOp::Write, within, 1);
+    MmpHold::acquire(&above, &sb, Exclusion::Hold)
+        .map(drop)
+        .expect_err("the device failed");
+    assert!(device.work());
+    assert_eq!(found(&device).seq, MMP_SEQ_CLEAN);
+}
+
+#[test]
+fn what_is_overwritten_stays_taken_without_a_thread() {
+    let device = protected();
+    let sb = crate::read_superblock(&*device).expect("a superblock");
+    let above = Arc::clone(&device) as Arc<dyn BlockDevice>;
+    let acquire = || MmpHold::acquire(&above, &sb, Exclusion::Hold).expect("it is free");
+    let mut hold = acquire().expect("mmp");
+    hold.stop_renewing();
+    let taken = found(&device).seq;
+    std::thread::sleep(SECOND * 7);
+    assert_eq!(found(&device).seq, taken);
+    drop(hold);
+    assert_eq!(found(&device).seq, MMP_SEQ_CLEAN);
+    let mut hold = acquire().expect("mmp");
+    hold.stop_renewing();
+    hold.abandon();
+    assert_ne!(found(&device).seq, MMP_SEQ_CLEAN);
 }
 
 #[test]

@@ -91,6 +91,8 @@ impl Ext4 {
             if hold.is_none() && !options.read_only {
                 // The log may have brought the feature.
                 hold = MmpHold::acquire(&device, &sb, options.exclusion)?;
+                sb = read_superblock(&*device)?;
+                check_features(&sb, &mut options)?;
             }
         } else if let Some(why) = torn {
             return Err(why.into());

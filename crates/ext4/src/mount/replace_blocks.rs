@@ -9,7 +9,7 @@
 mod tests;
 
 use crate::fs::Ext4;
-use crate::mmp::{MmpHold, check_hold};
+use crate::mmp::{MmpHold, check_hold, check_hold_known};
 use crate::mount::journal::{find_log, open_journal};
 use crate::options::{Exclusion, MountOptions};
 use crate::prelude::*;
@@ -37,6 +37,7 @@ impl Ext4 {
         if torn.is_none() && !sb.incompat.contains(Incompat::RECOVER) {
             return Ok(());
         }
+        check_hold(hold)?;
         let fs = Ext4::mount_with_journal(Arc::clone(device), journal_device.cloned(), held())?;
         if let Some(hold) = hold {
             fs.volume.stop_with(hold);
@@ -84,10 +85,10 @@ impl Ext4 {
             }
         }
         let Some(log) = log else {
-            copy(&**device, new, &free, block_size)?;
+            copy(&**device, new, &free, block_size, hold)?;
             device.flush()?;
             check_hold(hold)?;
-            copy(&**device, new, &used, block_size)?;
+            copy(&**device, new, &used, block_size, hold)?;
             device.flush()?;
             return Ok(replaced);
         };
@@ -103,7 +104,8 @@ impl Ext4 {
         journal.abort(JournalError::Aborted("its blocks are recovered".into()));
         journal.stop();
         done?;
-        mount(held())?.unmount()?;
+        // It has the superblock's flag now.
+        Ext4::recover(device, journal_device.as_ref(), hold)?;
         Ok(replaced)
     }
 
@@ -153,7 +155,7 @@ fn commit(
     let credits = u32::try_from(used.len()).unwrap_or(u32::MAX);
     let handle = journal.start(credits)?;
     let device = journal.cache().device();
-    copy(&**device, new, free, block_size)?;
+    copy(&**device, new, free, block_size, hold)?;
     device.flush()?;
     let (super_block, super_at) = superblock_place(block_size as u32);
     let mut superblock = vec![0; block_size as usize];
@@ -190,6 +192,7 @@ fn copy(
     new: &dyn BlockDevice,
     blocks: &[u64],
     block_size: u64,
+    hold: Option<&MmpHold>,
 ) -> Result<()> {
     let most = (AT_ONCE / block_size) as usize;
     let mut bytes = Vec::new();
@@ -198,6 +201,7 @@ fn copy(
             let Some(first) = part.first() else {
                 continue;
             };
+            check_hold_known(hold)?;
             bytes.resize(part.len() * block_size as usize, 0);
             new.read_at(first * block_size, &mut bytes)?;
             device.write_at(first * block_size, &bytes)?;

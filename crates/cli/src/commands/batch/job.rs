@@ -1,5 +1,6 @@
 //! A job, and the process that does it.
 
+use crate::interrupt;
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde::Serialize;
@@ -7,6 +8,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -42,6 +44,9 @@ pub struct Ended {
     /// More was printed than is kept.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_cut: bool,
+    /// Bytes that are not UTF-8 were replaced.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_lossy: bool,
 }
 
 /// What a process printed.
@@ -84,13 +89,13 @@ impl Running {
     /// Starts a process; `None` after [`Running::stop`].
     fn start(&self, job: &Job) -> io::Result<Option<Child>> {
         let mut state = self.lock();
-        if state.is_stopped {
+        if state.is_stopped || interrupt::signal().is_some() {
             return Ok(None);
         }
         let child = Command::new("/proc/self/exe")
             .arg0("uext4")
             .args(&job.args)
-            .stdin(Stdio::null())
+            .stdin(no_input()?)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
@@ -131,6 +136,7 @@ impl Job {
             output: output.value(),
             errors: errors.text().trim_end().to_owned(),
             is_cut: output.is_cut || errors.is_cut,
+            is_lossy: output.is_lossy() || errors.is_lossy(),
         })
     }
 
@@ -141,14 +147,21 @@ impl Job {
         running: &Running,
     ) -> io::Result<(ExitStatus, [Printed; 2])> {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let (output, errors) = std::thread::scope(|scope| {
-            let errors = scope.spawn(|| stderr.map_or(Ok(Printed::default()), Printed::read));
-            let output = stdout.map_or(Ok(Printed::default()), Printed::read);
+        let printed: io::Result<[Printed; 2]> = std::thread::scope(|scope| {
+            let reader = std::thread::Builder::new();
+            let errors = reader.spawn_scoped(scope, || {
+                stderr.map_or(Ok(Printed::default()), Printed::read)
+            })?;
+            let output = stdout.map_or(Ok(Printed::default()), Printed::read)?;
             let errors = errors.join();
-            (output, errors.unwrap_or_else(|_| Ok(Printed::default())))
+            Ok([output, errors.unwrap_or_else(|_| Ok(Printed::default()))?])
         });
+        if printed.is_err() {
+            // It would wait for what is not read.
+            let _ = child.kill();
+        }
         let status = running.wait(self, &mut child)?;
-        Ok((status, [output?, errors?]))
+        Ok((status, printed?))
     }
 }
 
@@ -171,6 +184,10 @@ impl Printed {
         })
     }
 
+    fn is_lossy(&self) -> bool {
+        std::str::from_utf8(&self.bytes).is_err()
+    }
+
     fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.bytes)
     }
@@ -183,4 +200,10 @@ impl Printed {
             _ => Value::String(self.text().into_owned()),
         }
     }
+}
+
+/// The standard input of a job, which can't be read: an empty one would be taken for what it asks for. A directory, as std takes a
+/// descriptor that is only written for an empty one.
+fn no_input() -> io::Result<File> {
+    File::open("/")
 }

@@ -35,10 +35,12 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Each line of JOBS is a command of uext4, without `uext4`, quoted as for a shell; # begins a comment. Each is done by a
 /// process of its own and in any order, so none can need what another makes. When one ends, a line of JSON is printed:
 /// the number of its line, the command, its exit status, the seconds it took, what it printed ("output", as JSON
-/// if it is that), and its errors. The exit status is 1 if one has failed; the others are done all the same.
+/// if it is that), and its errors. The exit status is 1 if one has failed; the others are done all the same. A job has no
+/// standard input.
 ///
 /// With --log the lines are kept, and what that file has as done is not done again: after a failure or an
-/// interruption, the same command in the same directory does what is left.
+/// interruption, the same command in the same directory does what is left. What ran when `uext4 batch` itself was killed
+/// is done again: such jobs need --force, or what else lets them be done twice.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   uext4 batch --log done.jsonl jobs
@@ -148,9 +150,15 @@ fn do_all(args: &Args, jobs: &[Job], log: Option<&mut JobLog>) -> Result<usize> 
     let mut first_error = None;
     std::thread::scope(|scope| {
         let (ends, finished) = mpsc::channel();
-        for _ in 0..threads.min(jobs.len()) {
+        for number in 0..threads.min(jobs.len()) {
             let ends = ends.clone();
-            scope.spawn(|| work(ends));
+            let worker = std::thread::Builder::new().spawn_scoped(scope, || work(ends));
+            match worker {
+                Ok(_) => {}
+                // Those that there are do it.
+                Err(_) if number > 0 => break,
+                Err(e) => first_error = Some(e.into()),
+            }
         }
         drop(ends);
         loop {

@@ -14,7 +14,7 @@ mod uuid_arg;
 
 use crate::bar::Bar;
 use crate::size::{Extra, FsSize};
-use crate::{diagnostics, interrupt, probe, show, size};
+use crate::{diagnostics, images, interrupt, probe, show, size};
 use anyhow::{Context, Result, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use id_maps::IdMapArg;
@@ -229,6 +229,7 @@ impl Args {
         if self.json {
             options = options.digest();
         }
+        options = options.exclusive_elsewhere(images::is_exclusive_elsewhere());
         options.format(match self.format {
             Format::Raw => ImageFormat::Raw,
             Format::Qcow2 => ImageFormat::Qcow2,
@@ -376,6 +377,9 @@ pub fn run(args: &Args) -> Result<()> {
     }
     keep_what_is_there(args)?;
     interrupt::catch()?;
+    if replaces_in_place(&args.image) {
+        images::warn_before_opening(&args.image, images::is_exclusive_elsewhere());
+    }
     let there = ImageName::parse(&args.image).path().exists();
     let bar = Bar::unless(args.quiet);
     let made = uext4::mkfs(&args.image, &options, &bar);
@@ -430,6 +434,13 @@ fn print_superblock(image: &Path) -> Result<()> {
     let sb = read_superblock(&*device).map_err(|e| diagnostics::opening(image, &e.of_mount()))?;
     let text = super::info::summary(&sb);
     Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
+}
+
+/// Whether it is a device, whose multi-mount protection counts.
+fn replaces_in_place(image: &Path) -> bool {
+    let name = ImageName::parse(image);
+    let is_device = |there: Metadata| there.file_type().is_block_device();
+    name.is_within() || std::fs::metadata(name.path()).is_ok_and(is_device)
 }
 
 /// Refuses to overwrite what holds something, or asks.

@@ -321,7 +321,7 @@ fn parse(options: &[String]) -> Result<uext4_mountd::Options> {
 
 fn absolute(image: &ImageName) -> std::io::Result<PathBuf> {
     match image.is_remote() {
-        true => Ok(image.path().to_owned()),
+        true => image.remote_path().map_err(std::io::Error::other),
         false => image.path().canonicalize(),
     }
 }
@@ -331,7 +331,11 @@ fn errno(e: &std::io::Error) -> Errno {
 }
 
 fn explained(image: &Path, e: &Failure) -> anyhow::Error {
+    let of_server = [Errno::ENOENT, Errno::EIO];
     match e.errno {
+        Some(errno) if ImageName::parse(image).is_remote() && of_server.contains(&Errno(errno)) => {
+            anyhow::anyhow!("{}", e.message)
+        }
         Some(errno) => {
             let e = std::io::Error::other(e.message.clone());
             diagnostics::opening(image, &Error::from_source(Errno(errno), e))

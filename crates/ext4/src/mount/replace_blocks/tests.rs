@@ -75,6 +75,24 @@ fn nothing_is_written_without_the_hold() {
     }
 }
 
+/// A copy of free blocks ends with the hold.
+#[test]
+fn no_block_is_copied_once_the_hold_is_lost() {
+    for features in ["mmp", "mmp,^has_journal,^orphan_file"] {
+        let (old, new) = old_and_new(features);
+        let sb = read_superblock(&*old).expect("a superblock");
+        let device = Arc::clone(&old) as Arc<dyn BlockDevice>;
+        let hold = MmpHold::acquire(&device, &sb, Exclusion::Hold).expect("it is free");
+        let hold = hold.expect("mmp");
+        let before = bytes_of(&old);
+        let free: Vec<u64> = (4000..8000).collect();
+        hold.lose();
+        let copied = copy(&*old, &*new, &free, BLOCK, Some(&hold));
+        assert!(matches!(copied, Err(Ext4Error::HoldLost)), "{copied:?}");
+        assert!(bytes_of(&old) == before, "{features}");
+    }
+}
+
 /// The blocks of the log.
 fn log_of(device: &Arc<TestDevice>) -> Range<u64> {
     let fs = mount(device);
