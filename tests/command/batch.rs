@@ -166,12 +166,7 @@ fn the_log_is_in_use_until_the_last_job_has_ended() {
     let workdir = Workdir::new();
     workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
     let fifo = workdir.path("fifo");
-    rustix::fs::mkfifoat(
-        rustix::fs::CWD,
-        &fifo,
-        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
-    )
-    .unwrap();
+    guards::copy::fifo(&fifo);
     fs::write(workdir.path("list"), "cp fifo a.img:/f\n").unwrap();
     let args = ["batch", "--log", "log", "list"];
     let mut command = Command::new(uext4());

@@ -478,3 +478,38 @@ fn what_can_only_be_read_is_not_written() {
     workdir.ok(&["cat", &file]);
     workdir.assert_clean("a.img");
 }
+
+/// The server waits for another host when the command that asked for the mount ends.
+#[test]
+fn a_mount_that_is_interrupted_leaves_no_server() {
+    require!(can_mount());
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M", "-O", "mmp"]);
+    let options = uext4::ImageOptions::read_write();
+    let held = uext4::Filesystem::open(workdir.path("a.img"), &options).unwrap();
+    fs::copy(workdir.path("a.img"), workdir.path("left.img")).unwrap();
+    held.unmount().unwrap();
+    fs::create_dir(workdir.path("m")).unwrap();
+    let mut command = Command::new(uext4());
+    command.current_dir(workdir.dir());
+    command
+        .args(["mount", "left.img", "m"])
+        .stderr(Stdio::null());
+    let mut mount = command.spawn().unwrap();
+    let inode = fs::metadata(workdir.path("left.img")).unwrap().ino();
+    let is_locked = || {
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        locks.contains(&format!(":{inode} "))
+    };
+    let begin = Instant::now();
+    let wait_until = |locked: bool| {
+        while is_locked() != locked {
+            assert!(begin.elapsed() < Duration::from_secs(15), "not {locked}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    wait_until(true);
+    mount.kill().unwrap();
+    mount.wait().unwrap();
+    wait_until(false);
+}

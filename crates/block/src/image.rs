@@ -9,6 +9,7 @@ use crate::partitions::{self, Partition};
 use crate::qcow2::Qcow2Device;
 use crate::qcow2::header::{Header, MAGIC, read_head};
 use crate::range::RangeDevice;
+use crate::scheme::{NBD, SOCKET};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -24,10 +25,6 @@ const EXT4_MAGIC: (u64, [u8; 2]) = (1080, [0x53, 0xef]);
 
 /// What a name of a file can begin with, so that it is not taken for another.
 const FILE: &str = "file:";
-/// What names on NBD servers begin with.
-const NBD: [&str; 3] = ["nbd://", "nbd+unix://", "nbds://"];
-/// What stands between an export and the socket of its server.
-const SOCKET: &str = "?socket=";
 
 /// The name of an image: `PATH` or `file:PATH`, or on an NBD server `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`; with
 /// `?partition=N` behind it a partition, by its number or name. A path that exists as a whole is meant as a whole.

@@ -19,6 +19,7 @@
 //! | [`qcow2`] | [`Qcow2Device`]: a qcow2 image, with backing files |
 //! | [`partitions`] | the tables of GPT and MBR |
 //! | [`image`] | [`open_image`]: from the name of an image to its device |
+//! | `scheme` | what the names of images begin with that a server has |
 //! | [`latency`] | [`LatencyDevice`]: models a device's latency and parallelism |
 //! | [`stats`] | [`CountDevice`]: counts calls and bytes |
 //!
@@ -47,6 +48,7 @@ pub mod partitions;
 pub mod portable;
 pub mod qcow2;
 pub mod range;
+mod scheme;
 pub mod stats;
 
 #[cfg(target_os = "linux")]

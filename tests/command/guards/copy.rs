@@ -14,7 +14,7 @@ fn with_input(workdir: &Workdir, args: &[&str], input: &[u8]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn fifo(path: &Path) {
+pub fn fifo(path: &Path) {
     let (kind, mode) = (rustix::fs::FileType::Fifo, 0o600.into());
     rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).unwrap();
 }

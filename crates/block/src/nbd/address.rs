@@ -1,6 +1,7 @@
 //! Where an export is.
 
 use crate::device_id::DeviceId;
+use crate::scheme::{NBD, SOCKET};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,14 +9,12 @@ use std::path::PathBuf;
 
 /// The port of servers that name none.
 const PORT: u16 = 10_809;
-/// The scheme of TCP.
-const TCP: &str = "nbd://";
-/// The scheme of sockets in the file system.
-const UNIX: &str = "nbd+unix://";
-/// The scheme of TLS.
-const TLS: &str = "nbds://";
-/// What stands between an export and its server's socket.
-const SOCKET: &str = "?socket=";
+/// See [`NBD`].
+const TCP: &str = NBD[0];
+/// See [`NBD`].
+const UNIX: &str = NBD[1];
+/// See [`NBD`].
+const TLS: &str = NBD[2];
 /// What is written as `%XX`.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#').add(b':');
 

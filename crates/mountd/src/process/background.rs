@@ -7,6 +7,7 @@ use super::{death, monitor};
 use crate::failure::Failure;
 use crate::log::{Log, Severity};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -55,9 +56,10 @@ pub fn run() -> Result<(), Failure> {
     let Some((request, _)) = parent.receive::<MountRequest>()? else {
         return Err(Failure::new("no request for a mount"));
     };
-    let mut waiting = Some(parent);
     let log = Log::system();
-    let outcome = monitor::run(&request, &log, |warnings| {
+    let asker = parent.as_fd().try_clone_to_owned()?;
+    let mut waiting = Some(parent);
+    let outcome = monitor::run(&request, &log, Some(asker), |warnings| {
         let parent = waiting.take().ok_or(io::ErrorKind::NotConnected)?;
         parent.send(&ToParent::Serving(warnings.to_vec()), None)
     });

@@ -47,13 +47,15 @@ enum Event {
 }
 
 /// Mounts what `request` asks for, and returns when it is unmounted. `serving` is called once requests are
-/// answered, with warnings for the user; later errors are reported to `log`.
+/// answered, with warnings for the user; later errors are reported to `log`. Until then it ends with the process at the other end of
+/// `asker`.
 ///
 /// # Errors
 /// It can't be mounted, `serving` fails, or the image was not closed as it should be.
 pub fn run(
     request: &MountRequest,
     log: &Log,
+    asker: Option<OwnedFd>,
     serving: impl FnOnce(&[String]) -> io::Result<()>,
 ) -> Result<(), Failure> {
     let options = request.options()?;
@@ -62,6 +64,7 @@ pub fn run(
     let signals = catch_signals()?;
     let metrics = request.metrics.map(Metrics::bind).transpose()?;
     let mut monitor = Monitor::start(signals, request, log.clone())?;
+    monitor.asker = asker;
     monitor
         .channel
         .send(&ToServer::Open(request.clone()), None)?;
@@ -71,6 +74,7 @@ pub fn run(
         Event::Gone => return Err(monitor.died()),
         Event::Message(_) | Event::Signal => return Err(monitor.interrupted()),
     };
+    monitor.asker = None;
     let kernel = kernel_options(request, &options, &facts);
     let mountpoint = Mountpoint::mount(request.dir(), &kernel);
     let mounted = mountpoint
@@ -103,6 +107,8 @@ struct Monitor {
     server: Child,
     server_stderr: ServerStderr,
     signals: OwnedFd,
+    /// A socket of the process that waits for the mount.
+    asker: Option<OwnedFd>,
     source: PathBuf,
     log: Log,
 }
@@ -125,6 +131,7 @@ impl Monitor {
             server,
             server_stderr: ServerStderr::new(stderr.into()),
             signals,
+            asker: None,
             source: request.source().to_owned(),
             log,
         })
@@ -157,14 +164,21 @@ impl Monitor {
             ];
             let words = self.server_stderr.source();
             fds.extend(words.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            let has_words = fds.len() > 2;
+            // That the other end is gone is reported always.
+            let asker = self.asker.iter();
+            fds.extend(asker.map(|asker| PollFd::new(asker, PollFlags::empty())));
             match poll(&mut fds, None) {
                 Ok(_) => {}
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(e) => return Err(e.into()),
             }
             let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-            if ready.get(2) == Some(&true) {
+            if has_words && ready[2] {
                 self.server_stderr.read();
+            }
+            if ready.get(2 + usize::from(has_words)) == Some(&true) {
+                return Ok(Event::Signal);
             }
             if ready[0] {
                 rustix::io::read(&self.signals, &mut [0_u8; 64])?;

@@ -221,7 +221,7 @@ pub fn mount(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Re
         _ => explained(source, &e),
     };
     if how.foreground {
-        let served = monitor::run(&request, &Log::Terminal, |warnings| {
+        let served = monitor::run(&request, &Log::Terminal, None, |warnings| {
             warn(source, warnings);
             show::warn(format_args!("{} is mounted", dir.display()));
             Ok(())
