@@ -55,7 +55,7 @@ pub fn run(args: &MountArgs) -> anyhow::Result<()> {
         lock_stat: false,
         metrics: None,
     };
-    let served = monitor::run(&request, &Log::Terminal, |_warnings| Ok(()));
+    let served = monitor::run(&request, &Log::Terminal, None, |_warnings| Ok(()));
     served.map_err(|e| anyhow::anyhow!("{e}"))
 }
 

@@ -3,11 +3,11 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`address`] | [`NbdAddress`]: where an export is |
-//! | [`wire`] | the numbers of the protocol |
-//! | [`handshake`] | what a client and a server agree on first |
-//! | [`client`] | the connections to a server, which all devices of an export share |
-//! | [`connection`] | requests in flight, and the thread that reads the replies |
-//! | [`replies`] | a reply, from its chunks |
+//! | `wire` | the numbers of the protocol |
+//! | `handshake` | what a client and a server agree on first |
+//! | `client` | the connections to a server, which all devices of an export share |
+//! | `connection` | requests in flight, and the thread that reads the replies |
+//! | `replies` | a reply, from its chunks |
 //!
 //! Source: the NBD project, `doc/proto.md` and `doc/uri.md`.
 //!
