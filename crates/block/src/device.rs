@@ -160,6 +160,17 @@ pub trait BlockDevice: Send + Sync + Debug {
     /// `EINVAL` where the size is fixed.
     fn set_len(&self, len: u64) -> Result<()>;
 
+    /// Whether a flush makes all that was written before it durable at once: after a crash the device is as it was at a flush, so that a
+    /// commit of a journal needs one only.
+    fn is_flush_atomic(&self) -> bool {
+        false
+    }
+
+    /// Whether a host that takes the image over keeps out what the one before still writes.
+    fn is_fenced(&self) -> bool {
+        false
+    }
+
     /// The identity of this image; `None` if no other process can open it.
     fn identity(&self) -> Option<DeviceId>;
 
@@ -190,6 +201,8 @@ macro_rules! forward_device {
             $d.set_len(len)
         }
     };
+    (@is_flush_atomic $s:ident $d:expr) => { fn is_flush_atomic(&$s) -> bool { $d.is_flush_atomic() } };
+    (@is_fenced $s:ident $d:expr) => { fn is_fenced(&$s) -> bool { $d.is_fenced() } };
     (@identity $s:ident $d:expr) => { fn identity(&$s) -> Option<$crate::DeviceId> { $d.identity() } };
     (@origin $s:ident $d:expr) => {
         fn origin(&$s, offset: u64, len: u64) -> $crate::Origin {
@@ -259,6 +272,7 @@ impl<T: BlockDevice + ?Sized> BlockDevice for Arc<T> {
     forward_device!(self => **self; len, is_read_only, logical_block_size, read_at, read_vectored_at, read_batch);
     forward_device!(self => **self; write_at, write_vectored_at, write_batch, write_fua, flush);
     forward_device!(self => **self; discard, zero, allocate, drop_cache, set_len, identity, origin);
+    forward_device!(self => **self; is_flush_atomic, is_fenced);
 }
 
 /// The bytes of a vectored call together.

@@ -25,6 +25,37 @@ pub enum Failure {
         /// Bytes of the device.
         device_bytes: u64,
     },
+    /// Another host has the right to write, or may have it.
+    LeaseLost(LeaseLoss),
+}
+
+/// How the right to write was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseLoss {
+    /// Another writer took the image over.
+    TakenOver,
+    /// The cluster refuses this client, as another took its image over.
+    Blocklisted,
+    /// The cluster no longer watches this client, so that another may take its image over.
+    WatchLost,
+    /// The lock was broken.
+    LockBroken,
+}
+
+impl fmt::Display for LeaseLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LeaseLoss::TakenOver => "another host took the image over",
+            LeaseLoss::Blocklisted => {
+                "the cluster blocks this client, as another host took the image over"
+            }
+            LeaseLoss::WatchLost => {
+                "the cluster lost the watch of this client, and another host may take the image over"
+            }
+            LeaseLoss::LockBroken => "the lock of the image was broken",
+        })
+    }
 }
 
 impl std::fmt::Display for Failure {
@@ -38,6 +69,7 @@ impl std::fmt::Display for Failure {
                 f,
                 "the image file was truncated: it is {bytes} bytes long, not {device_bytes}"
             ),
+            Failure::LeaseLost(how) => write!(f, "{how}; what was not durable yet is lost"),
         }
     }
 }

@@ -9,7 +9,8 @@ use crate::partitions::{self, Partition};
 use crate::qcow2::Qcow2Device;
 use crate::qcow2::header::{Header, MAGIC, read_head};
 use crate::range::RangeDevice;
-use crate::scheme::{NBD, SOCKET};
+use crate::remote::RemoteAddress;
+use crate::scheme::{NBD, RBD, S3, SOCKET};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -26,8 +27,8 @@ const EXT4_MAGIC: (u64, [u8; 2]) = (1080, [0x53, 0xef]);
 /// What a name of a file can begin with, so that it is not taken for another.
 const FILE: &str = "file:";
 
-/// The name of an image: `PATH` or `file:PATH`, or on an NBD server `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`; with
-/// `?partition=N` behind it a partition, by its number or name. A path that exists as a whole is meant as a whole.
+/// The name of an image: `PATH` or `file:PATH`, on an NBD server `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`, on Ceph
+/// `rbd:POOL[/NAMESPACE]/NAME[@SNAP]`, in a store of objects `s3://BUCKET/PREFIX`; with `?partition=N` behind it a partition, by its number or name. A path that exists as a whole is meant as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ImageName {
     /// Of a file; the name of an export as it is. Not a path, as two of those are equal with more slashes in one.
@@ -102,10 +103,9 @@ impl ImageName {
         }
     }
 
-    #[cfg(feature = "nbd")]
-    fn address(&self) -> Result<crate::nbd::NbdAddress> {
+    fn address(&self) -> Result<RemoteAddress> {
         let name = self.path.to_str().ok_or("is not UTF-8");
-        name.and_then(crate::nbd::NbdAddress::parse)
+        name.and_then(RemoteAddress::parse)
             .map_err(|why| self.error(why))
     }
 
@@ -134,11 +134,6 @@ impl ImageName {
         PathBuf::from(name)
     }
 
-    #[cfg(not(feature = "nbd"))]
-    fn address(&self) -> Result<Never> {
-        Err(self.error("is on an NBD server, and this build has no client (feature nbd)"))
-    }
-
     fn error(&self, why: impl Into<String>) -> BlockError {
         let (path, why) = (PathBuf::from(&self.path), why.into());
         BlockError::Image { path, why }
@@ -165,7 +160,8 @@ fn split(name: &OsStr) -> Option<(&OsStr, &str)> {
 /// What `name` begins with if a server has it.
 fn scheme(name: &OsStr) -> Option<&'static str> {
     let name = name.to_string_lossy();
-    NBD.into_iter().find(|scheme| name.starts_with(scheme))
+    let mut schemes = NBD.into_iter().chain([RBD, S3]);
+    schemes.find(|scheme| name.starts_with(scheme))
 }
 
 /// The open files of an image. Of an image that is not qcow2 nothing was read but whether it is; of one that is, its header, as
@@ -190,7 +186,7 @@ impl ImageFiles {
         let name = ImageName::parse(name);
         if name.is_remote {
             return Ok(ImageFiles {
-                remote: Some(open_remote(&name, options)?),
+                remote: Some(name.address()?.open(options)?),
                 name,
                 files: Vec::new(),
                 formats: Vec::new(),
@@ -346,37 +342,6 @@ impl ImageFiles {
                 first.number
             ))),
         }
-    }
-}
-
-#[cfg(feature = "nbd")]
-fn open_remote(name: &ImageName, options: &OpenOptions) -> Result<Arc<dyn BlockDevice>> {
-    Ok(Arc::new(crate::nbd::NbdDevice::open(
-        &name.address()?,
-        options,
-    )?))
-}
-
-#[cfg(not(feature = "nbd"))]
-fn open_remote(name: &ImageName, _: &OpenOptions) -> Result<Arc<dyn BlockDevice>> {
-    name.address().map(|never| match never {})
-}
-
-/// The address of a build without a client.
-#[cfg(not(feature = "nbd"))]
-enum Never {}
-
-#[cfg(not(feature = "nbd"))]
-impl Never {
-    fn identity(&self) -> DeviceId {
-        match *self {}
-    }
-}
-
-#[cfg(not(feature = "nbd"))]
-impl std::fmt::Display for Never {
-    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match *self {}
     }
 }
 

@@ -19,6 +19,7 @@
 //! | [`qcow2`] | [`Qcow2Device`]: a qcow2 image, with backing files |
 //! | [`partitions`] | the tables of GPT and MBR |
 //! | [`image`] | [`open_image`]: from the name of an image to its device |
+//! | `remote` | the addresses of images that a server has, by the clients of this build |
 //! | `scheme` | what the names of images begin with that a server has |
 //! | [`latency`] | [`LatencyDevice`]: models a device's latency and parallelism |
 //! | [`stats`] | [`CountDevice`]: counts calls and bytes |
@@ -48,6 +49,7 @@ pub mod partitions;
 pub mod portable;
 pub mod qcow2;
 pub mod range;
+mod remote;
 mod scheme;
 pub mod stats;
 
@@ -59,7 +61,7 @@ use portable as platform;
 pub use device::BlockDevice;
 pub use device_id::DeviceId;
 pub use engine::IoEngine;
-pub use error::{BlockError, BlockOp, Failure, Result};
+pub use error::{BlockError, BlockOp, Failure, LeaseLoss, Result};
 pub use image::{ImageFiles, ImageName, open_image};
 #[cfg(target_os = "linux")]
 pub use latency::{LatencyDevice, LatencyReport};

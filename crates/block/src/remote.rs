@@ -1,0 +1,65 @@
+//! The addresses of images that a server elsewhere has.
+#![cfg_attr(
+    not(any(feature = "nbd", feature = "rbd", feature = "s3")),
+    allow(unused_variables, reason = "a build without clients has no addresses")
+)]
+
+use crate::device::BlockDevice;
+use crate::device_id::DeviceId;
+use crate::error::Result;
+#[cfg(feature = "nbd")]
+use crate::nbd::{NbdAddress, NbdDevice};
+use crate::open::OpenOptions;
+use std::fmt;
+use std::sync::Arc;
+
+/// Where a server has an image, of the kinds that this build can open.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RemoteAddress {
+    /// The export of an NBD server.
+    #[cfg(feature = "nbd")]
+    Nbd(NbdAddress),
+}
+
+impl RemoteAddress {
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// Why it is none: the end of a sentence.
+    pub fn parse(name: &str) -> std::result::Result<RemoteAddress, &'static str> {
+        #[cfg(feature = "nbd")]
+        if crate::scheme::NBD.iter().any(|s| name.starts_with(s)) {
+            return NbdAddress::parse(name).map(RemoteAddress::Nbd);
+        }
+        let _ = name;
+        Err("is on a server that this build has no client for (features nbd, rbd, s3)")
+    }
+
+    /// By which two opens of the image are recognised.
+    pub fn identity(&self) -> DeviceId {
+        match *self {
+            #[cfg(feature = "nbd")]
+            RemoteAddress::Nbd(ref address) => address.identity(),
+        }
+    }
+
+    /// Opens the image.
+    ///
+    /// # Errors
+    /// As [`OpenOptions`] and the device say.
+    pub fn open(&self, options: &OpenOptions) -> Result<Arc<dyn BlockDevice>> {
+        match *self {
+            #[cfg(feature = "nbd")]
+            RemoteAddress::Nbd(ref address) => Ok(Arc::new(NbdDevice::open(address, options)?)),
+        }
+    }
+}
+
+impl fmt::Display for RemoteAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            #[cfg(feature = "nbd")]
+            RemoteAddress::Nbd(ref address) => address.fmt(f),
+        }
+    }
+}
