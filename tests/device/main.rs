@@ -1,5 +1,7 @@
 //! Block devices keep their contract, and fail for good once writes are lost.
 
 mod contract;
+mod objects;
 mod permanent_failure;
 mod qcow2;
+mod two_hosts;

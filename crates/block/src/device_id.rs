@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::platform;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 /// The identity of an image, by which two opens of the same one are recognised.
@@ -30,6 +31,15 @@ impl DeviceId {
     /// Whether other hosts may write it, which nothing on this one finds out.
     pub fn is_remote(self) -> bool {
         matches!(self, DeviceId::Remote { .. })
+    }
+
+    /// Of what a server has under a name.
+    pub fn of_name(name: impl Hash) -> DeviceId {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        DeviceId::Remote {
+            name: hasher.finish(),
+        }
     }
 
     /// Of what is at `path` now.

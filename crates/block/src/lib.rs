@@ -16,6 +16,7 @@
 //! | [`overlay`] | [`OverlayDevice`]: keeps changes in memory, over a device that it only reads |
 //! | [`range`] | [`RangeDevice`]: a part of a device, such as a partition |
 //! | `nbd` | `NbdDevice`: the export of an NBD server (feature `nbd`) |
+//! | `objects` | `ObjectDevice`: an image in a store of objects (feature `objects`) |
 //! | [`qcow2`] | [`Qcow2Device`]: a qcow2 image, with backing files |
 //! | [`partitions`] | the tables of GPT and MBR |
 //! | [`image`] | [`open_image`]: from the name of an image to its device |
@@ -42,6 +43,8 @@ mod linux;
 pub mod memory;
 #[cfg(feature = "nbd")]
 pub mod nbd;
+#[cfg(feature = "objects")]
+pub mod objects;
 pub mod open;
 mod origin;
 pub mod overlay;
@@ -70,6 +73,8 @@ pub use linux::FileDevice;
 pub use memory::MemoryDevice;
 #[cfg(feature = "nbd")]
 pub use nbd::{NbdAddress, NbdDevice};
+#[cfg(feature = "objects")]
+pub use objects::{ObjectDevice, ObjectStore};
 pub use open::OpenOptions;
 pub use origin::Origin;
 pub use overlay::OverlayDevice;

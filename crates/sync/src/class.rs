@@ -198,6 +198,7 @@ classes! {
     DEVICE_EDGES = "device_edges", Buffer, ParentFirst, "sectors of a direct device that are read, changed and written back, per CPU";
     DEVICE_SYNC = "device_sync", Buffer, ParentFirst, "durable writes to a file, callers that wait to flush it, changes of its length";
     QCOW2 = "qcow2", Buffer, ParentFirst, "calls, new clusters and tables of a qcow2 image";
+    OBJECTS = "objects", Buffer, ParentFirst, "the view, flushes and edges of an image in a store of objects";
     GROUP = "group", Group, Refused, "a block group's block bitmap";
     JOURNAL_STATE = "journal_state", JournalState, Refused, "which transactions run and commit";
     JOURNAL_LIST = "journal_list", JournalList, Refused, "the buffers of a transaction, one shard";

@@ -29,6 +29,8 @@
 //! | [`aligned`] | memory for direct I/O |
 //! | [`as_root`] | operations that must succeed |
 //! | [`stamps`] | what concurrent readers of a file may find |
+//! | [`object_store`] | a store of objects in memory, and a network that fails |
+//! | [`two_hosts`] | hosts that take an image over from each other |
 //! | [`mke2fs`] | images that mke2fs makes |
 //! | [`loop_device`] | loop devices |
 //! | [`oracle`] | e2fsck, the kernel, `uext4-check` |
@@ -55,6 +57,7 @@ pub mod mke2fs;
 pub mod model;
 pub mod mounted_dir;
 pub mod nbd_server;
+pub mod object_store;
 pub mod operation;
 pub mod oracle;
 pub mod prelude;
@@ -64,6 +67,7 @@ pub mod server;
 pub mod simulate;
 pub mod stamps;
 pub mod tree;
+pub mod two_hosts;
 pub mod verdict;
 pub mod workload;
 

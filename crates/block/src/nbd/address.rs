@@ -4,7 +4,6 @@ use crate::device_id::DeviceId;
 use crate::scheme::{NBD, SOCKET};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
 /// The port of servers that name none.
@@ -99,11 +98,7 @@ impl NbdAddress {
 
     /// By which two opens of the export are recognised.
     pub fn identity(&self) -> DeviceId {
-        let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
-        DeviceId::Remote {
-            name: hasher.finish(),
-        }
+        DeviceId::of_name(self)
     }
 }
 

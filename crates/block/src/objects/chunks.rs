@@ -1,0 +1,155 @@
+//! What was read of segments, kept in memory and on the disk of this host.
+
+use super::disk_cache::DiskCache;
+use super::names::Segment;
+use super::page::{BLOCK, Location, crc32c};
+use super::store::{ObjectStore, StoreError, StoreResult, again};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes that are read of a segment at a time.
+pub const CHUNK: usize = 256 << 10;
+/// Bytes of chunks that are kept in memory.
+const KEPT: u64 = 64 << 20;
+/// Requests of one read that are in flight.
+pub const IN_FLIGHT: usize = 16;
+
+/// A part of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Chunk {
+    /// The segment.
+    pub segment: Segment,
+    /// Its number in the segment.
+    pub index: u16,
+}
+
+impl Chunk {
+    /// Those that bytes of a segment are in.
+    pub fn of(location: Location, len: usize) -> impl Iterator<Item = Chunk> {
+        let start = usize::from(location.at) * BLOCK;
+        let indexes = start / CHUNK..(start + len).div_ceil(CHUNK);
+        indexes.map(move |index| Chunk {
+            segment: location.segment,
+            index: index as u16,
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Bytes;
+
+impl Weighter<Chunk, Arc<[u8]>> for Bytes {
+    fn weight(&self, _: &Chunk, bytes: &Arc<[u8]>) -> u64 {
+        bytes.len() as u64 + 64
+    }
+}
+
+/// The parts of segments that this host has. Segments do not change, so that what it has is never old.
+#[derive(Debug)]
+pub struct Chunks {
+    store: Arc<dyn ObjectStore>,
+    memory: Cache<Chunk, Arc<[u8]>, Bytes>,
+    disk: Option<DiskCache>,
+    /// Reads of the store.
+    fetched: AtomicU64,
+}
+
+impl Chunks {
+    /// Of the segments of a store.
+    pub fn new(store: Arc<dyn ObjectStore>, disk: Option<DiskCache>) -> Chunks {
+        Chunks {
+            store,
+            memory: Cache::with_weighter((KEPT / CHUNK as u64) as usize, KEPT, Bytes),
+            disk,
+            fetched: AtomicU64::new(0),
+        }
+    }
+
+    /// Keeps a segment that was written.
+    pub fn written(&self, segment: Segment, bytes: &[u8]) {
+        for (index, part) in bytes.chunks(CHUNK).enumerate() {
+            let index = index as u16;
+            self.memory.insert(Chunk { segment, index }, part.into());
+        }
+    }
+
+    /// Reads bytes of a segment.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`]: the segment was collected; the store's; they are not those that were written.
+    pub fn read(&self, location: Location, buf: &mut [u8]) -> StoreResult<()> {
+        if self.read_kept(location, buf, false)? {
+            return Ok(());
+        }
+        // What this host kept is damaged.
+        for chunk in Chunk::of(location, buf.len()) {
+            self.forget(chunk);
+        }
+        match self.read_kept(location, buf, true)? {
+            true => Ok(()),
+            false => Err(StoreError::Failed(format!(
+                "{} has a wrong checksum at byte {}",
+                location.segment.name(),
+                usize::from(location.at) * BLOCK
+            ))),
+        }
+    }
+
+    /// Reads bytes, and whether they have their checksum.
+    fn read_kept(&self, location: Location, buf: &mut [u8], is_fresh: bool) -> StoreResult<bool> {
+        let start = usize::from(location.at) * BLOCK;
+        let mut done = 0;
+        for chunk in Chunk::of(location, buf.len()) {
+            let bytes = self.chunk(chunk, is_fresh)?;
+            let from = (start + done) - usize::from(chunk.index) * CHUNK;
+            let Some(found) = bytes.get(from..) else {
+                return Ok(false);
+            };
+            let len = found.len().min(buf.len() - done);
+            buf[done..done + len].copy_from_slice(&found[..len]);
+            done += len;
+        }
+        Ok(done == buf.len() && crc32c(buf) == location.crc)
+    }
+
+    /// A chunk, read if this host has it not. Callers of one chunk wait for the first.
+    ///
+    /// # Errors
+    /// As [`Chunks::read`].
+    pub fn chunk(&self, chunk: Chunk, is_fresh: bool) -> StoreResult<Arc<[u8]>> {
+        self.memory.get_or_insert_with(&chunk, || {
+            let disk = self.disk.as_ref();
+            if let Some(bytes) = disk.filter(|_| !is_fresh).and_then(|disk| disk.get(chunk)) {
+                return Ok(bytes.into());
+            }
+            let start = u64::from(chunk.index) * CHUNK as u64;
+            let range = start..start + CHUNK as u64;
+            let (store, name) = (&*self.store, chunk.segment.name());
+            let bytes = again(store, || store.get(&name, Some(range.clone())))?;
+            self.fetched.fetch_add(1, Ordering::Relaxed);
+            if let Some(disk) = disk {
+                disk.put(chunk, &bytes);
+            }
+            Ok(bytes.into())
+        })
+    }
+
+    /// Whether a chunk is in memory.
+    pub fn has(&self, chunk: Chunk) -> bool {
+        self.memory.contains_key(&chunk)
+    }
+
+    fn forget(&self, chunk: Chunk) {
+        self.memory.remove(&chunk);
+        if let Some(disk) = &self.disk {
+            disk.remove(chunk);
+        }
+    }
+
+    /// How often the store was read.
+    pub fn fetched(&self) -> u64 {
+        self.fetched.load(Ordering::Relaxed)
+    }
+}

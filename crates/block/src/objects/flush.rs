@@ -1,0 +1,102 @@
+//! From what was written to a new root.
+
+use super::lease::{Stopped, advance};
+use super::map::{Map, in_parallel};
+use super::page::{ENTRIES, Location, Page};
+use super::root::Root;
+use super::segments::NewSegments;
+use super::store::{ObjectStore, StoreResult};
+use super::writeback::{Change, Changes};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// New entries of pages, by the numbers of the pages.
+type Entries = BTreeMap<u64, Vec<(usize, Location)>>;
+
+/// Writes changes of what `base` holds, and returns the root that holds them; `base` where they change nothing.
+///
+/// # Errors
+/// As [`advance`].
+pub fn write(
+    store: &dyn ObjectStore,
+    map: &Map,
+    base: &Root,
+    changes: &Changes,
+) -> Result<Root, Stopped> {
+    let mut segments = NewSegments::new(base.epoch, base.next_segment);
+    let mut blocks = Entries::new();
+    changes.for_each(|block, change| {
+        let location = match change {
+            Change::Data(bytes) if bytes.iter().any(|byte| *byte != 0) => segments.push(bytes),
+            _ => Location::HOLE,
+        };
+        add(&mut blocks, block, location);
+        Ok::<(), Stopped>(())
+    })?;
+    let mut pages = Vec::new();
+    let per_page = ENTRIES as u64;
+    let old_middle = |middle: u64| Ok(base.table.get(middle as usize));
+    let old_leaf = |leaf: u64| {
+        let middle = map.page(base.table.get((leaf / per_page) as usize))?;
+        Ok(middle.get(leaf as usize % ENTRIES))
+    };
+    let leaves = rewrite(map, &blocks, old_leaf, &mut segments, &mut pages)?;
+    let middles = rewrite(map, &leaves, old_middle, &mut segments, &mut pages)?;
+    let mut root = base.clone();
+    for (part, entries) in middles {
+        for (index, location) in entries {
+            root.table.set(part as usize * ENTRIES + index, location);
+        }
+    }
+    if root == *base {
+        return Ok(root);
+    }
+    let (next_segment, bytes) = segments.write(store, &map.chunks)?;
+    root.number += 1;
+    root.next_segment = next_segment;
+    root.written += bytes;
+    advance(store, &root)?;
+    for (location, page) in pages {
+        map.written(location, page);
+    }
+    Ok(root)
+}
+
+/// Adds what becomes of entry `number` of a level. The table is one page.
+fn add(entries: &mut Entries, number: u64, location: Location) {
+    let (page, index) = (number / ENTRIES as u64, number as usize % ENTRIES);
+    entries.entry(page).or_default().push((index, location));
+}
+
+/// The pages of a level with new entries, and the entries of the level above.
+fn rewrite(
+    map: &Map,
+    entries: &Entries,
+    old: impl Fn(u64) -> StoreResult<Location> + Sync,
+    segments: &mut NewSegments,
+    pages: &mut Vec<(Location, Arc<Page>)>,
+) -> StoreResult<Entries> {
+    // What has to be read is read at once.
+    let numbers: Vec<u64> = entries.keys().copied().collect();
+    in_parallel(numbers.len(), |at| map.page(old(numbers[at])?).map(drop))?;
+    let mut above = Entries::new();
+    for (number, entries) in entries {
+        let before = map.page(old(*number)?)?;
+        let mut page = Page::clone(&before);
+        for (index, location) in entries {
+            page.set(*index, *location);
+        }
+        if page == *before {
+            continue;
+        }
+        let location = match page.is_hole() {
+            true => Location::HOLE,
+            false => segments.push(&page.encode()),
+        };
+        if !location.is_hole() {
+            pages.push((location, Arc::new(page)));
+        }
+        add(&mut above, *number, location);
+    }
+    Ok(above)
+}

@@ -1,0 +1,187 @@
+//! The root of an image: what it was at a flush.
+
+use super::names;
+use super::page::{ENTRIES, Page, crc32c};
+use super::store::{ObjectStore, StoreError, StoreResult, again};
+use uuid::Uuid;
+
+/// What a root begins with.
+const MAGIC: [u8; 8] = *b"uext4obj";
+/// The version of the format.
+const VERSION: u32 = 1;
+/// Bytes before the table.
+const HEADER: usize = 160;
+/// Bytes of a host's name.
+const HOST: usize = 64;
+/// How often a root is searched that is collected meanwhile.
+const TRIES: u32 = 10;
+/// Blocks below an entry of the table.
+pub const TABLE_ENTRY: u64 = (ENTRIES * ENTRIES) as u64;
+/// The longest image: 64 TiB, whose table has 1 MiB.
+pub const LEN_MAX: u64 = 1 << 46;
+
+/// A root, in the order of its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// From 1; the name is made of it.
+    pub number: u64,
+    /// Of its writer; 0 of the first root, which no writer made.
+    pub epoch: u32,
+    /// The number of the first root of the epoch.
+    pub first: u64,
+    /// Differs between writers.
+    pub writer: Uuid,
+    /// The host of the writer.
+    pub host: String,
+    /// The size of the image in bytes.
+    pub len: u64,
+    /// The next segment of the epoch.
+    pub next_segment: u64,
+    /// What roots before this one need may be gone, but for those that readers named before.
+    pub floor: u64,
+    /// Bytes that were written since garbage was collected.
+    pub written: u64,
+    /// Where the pages are that hold where the pages are, of [`TABLE_ENTRY`] blocks each.
+    pub table: Page,
+}
+
+impl Root {
+    /// The first of an image of zeros.
+    pub fn new(len: u64) -> Root {
+        Root {
+            number: 1,
+            epoch: 0,
+            first: 1,
+            writer: Uuid::new_v4(),
+            host: crate::host_name(),
+            len,
+            next_segment: 0,
+            floor: 1,
+            written: 0,
+            table: Page::empty(table_len(len)),
+        }
+    }
+
+    /// The first of another writer, which reads what this one holds.
+    pub fn taken_over(&self) -> Root {
+        Root {
+            number: self.number + 1,
+            epoch: self.epoch + 1,
+            first: self.number + 1,
+            writer: Uuid::new_v4(),
+            host: crate::host_name(),
+            next_segment: 0,
+            ..self.clone()
+        }
+    }
+
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEADER + self.table.len() * 16 + 4);
+        bytes.extend(MAGIC);
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(self.epoch.to_le_bytes());
+        for word in [
+            self.number,
+            self.first,
+            self.len,
+            self.next_segment,
+            self.floor,
+            self.written,
+        ] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(self.writer.as_bytes());
+        let mut end = self.host.len().min(HOST);
+        while !self.host.is_char_boundary(end) {
+            end -= 1;
+        }
+        bytes.extend(self.host.as_bytes().get(..end).unwrap_or_default());
+        bytes.resize(HEADER, 0);
+        bytes.extend(self.table.encode());
+        bytes.extend(crc32c(&bytes).to_le_bytes());
+        bytes
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// What is wrong with it: the end of a sentence.
+    pub fn decode(bytes: &[u8]) -> Result<Root, &'static str> {
+        let (body, crc) = bytes.split_last_chunk().ok_or("is too short")?;
+        if body.len() < HEADER {
+            return Err("is too short");
+        }
+        if !body.starts_with(&MAGIC) {
+            return Err("is no root of an image");
+        }
+        if crc32c(body) != u32::from_le_bytes(*crc) {
+            return Err("has a wrong checksum");
+        }
+        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| body[at + i]));
+        let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| body[at + i]));
+        if word(8) != VERSION {
+            return Err("is of a version that this program does not know");
+        }
+        let host = &body[80..80 + HOST];
+        let host = host.split(|byte| *byte == 0).next().unwrap_or_default();
+        let root = Root {
+            epoch: word(12),
+            number: long(16),
+            first: long(24),
+            len: long(32),
+            next_segment: long(40),
+            floor: long(48),
+            written: long(56),
+            writer: Uuid::from_bytes(std::array::from_fn(|i| body[64 + i])),
+            host: String::from_utf8_lossy(host).into_owned(),
+            table: Page::decode(&body[HEADER..]),
+        };
+        if root.len > LEN_MAX || root.table.len() != table_len(root.len) {
+            return Err("has a table that does not fit the size");
+        }
+        Ok(root)
+    }
+
+    /// The newest root of an image.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`]: there is no image; it is damaged; the store's.
+    pub fn newest(store: &dyn ObjectStore) -> StoreResult<Root> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let names = again(store, || store.list(names::ROOTS, ""))?;
+            let newest = names.iter().filter_map(|name| names::root_number(name));
+            let number = newest.max().ok_or(StoreError::NotFound)?;
+            match Root::read(store, number) {
+                // Collected meanwhile.
+                Err(StoreError::NotFound) if tries < TRIES => {}
+                Err(StoreError::NotFound) => {
+                    let why = format!("it lists {}, which it has not", names::root(number));
+                    return Err(StoreError::Failed(why));
+                }
+                found => return found,
+            }
+        }
+    }
+
+    /// The root of a number.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`]: there is none; it is damaged; the store's.
+    pub fn read(store: &dyn ObjectStore, number: u64) -> StoreResult<Root> {
+        let name = names::root(number);
+        let damaged = |why: &str| StoreError::Failed(format!("{name} {why}"));
+        let root = Root::decode(&again(store, || store.get(&name, None))?).map_err(damaged)?;
+        match root.number == number {
+            true => Ok(root),
+            false => Err(damaged("has the number of another")),
+        }
+    }
+}
+
+/// Entries of the table of an image.
+fn table_len(len: u64) -> usize {
+    len.div_ceil(TABLE_ENTRY * super::page::BLOCK as u64) as usize
+}

@@ -1,0 +1,112 @@
+//! What a store of objects does for an image.
+
+use std::fmt::{self, Debug};
+use std::ops::Range;
+use std::time::Duration;
+
+/// A store of objects, as an image sees it: names are relative to the image.
+///
+/// # Contract
+/// An object that a call has made is seen by every call that begins later, [`list`] included. A call that failed may have had its effect, or
+/// have it later. Calls block.
+///
+/// [`list`]: ObjectStore::list
+pub trait ObjectStore: Send + Sync + Debug {
+    /// Bytes of an object: a range, which is cut where the object ends, or all.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`]: there is no such object; [`StoreError::Failed`]: the store can't be reached, or refuses.
+    fn get(&self, name: &str, range: Option<Range<u64>>) -> StoreResult<Vec<u8>>;
+
+    /// Makes an object, or replaces it.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`].
+    fn put(&self, name: &str, bytes: &[u8]) -> StoreResult<()>;
+
+    /// Makes an object that does not exist, and says whether it did not. One that failed may have made it.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`].
+    fn create(&self, name: &str, bytes: &[u8]) -> StoreResult<Created>;
+
+    /// The objects whose names begin with `prefix` and come behind `after`, in the order of their names.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`].
+    fn list(&self, prefix: &str, after: &str) -> StoreResult<Vec<String>>;
+
+    /// Removes objects; those that do not exist too.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`].
+    fn delete(&self, names: &[String]) -> StoreResult<()>;
+
+    /// Waits before a call is made again. A store that is simulated has its own clock.
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+/// How often a call is made.
+const TRIES: u32 = 8;
+/// The first pause between two; each is twice the one before.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Makes a call, again while it fails, for six seconds and what the calls take.
+///
+/// # Errors
+/// [`StoreError::NotFound`] at once; the last [`StoreError::Failed`].
+pub fn again<T>(
+    store: &dyn ObjectStore,
+    mut call: impl FnMut() -> StoreResult<T>,
+) -> StoreResult<T> {
+    for tried in 0..TRIES - 1 {
+        match call() {
+            Err(StoreError::Failed(_)) => store.pause(PAUSE * 2u32.pow(tried)),
+            done => return done,
+        }
+    }
+    call()
+}
+
+/// Whether an object was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// It was.
+    Yes,
+    /// One of its name exists.
+    Exists,
+}
+
+/// Why a call of a store failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreError {
+    /// There is no such object.
+    NotFound,
+    /// What the store or the network said.
+    Failed(String),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::NotFound => f.write_str("there is no such object"),
+            StoreError::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+impl From<StoreError> for std::io::Error {
+    fn from(e: StoreError) -> std::io::Error {
+        match e {
+            StoreError::NotFound => std::io::Error::new(std::io::ErrorKind::NotFound, e),
+            StoreError::Failed(_) => std::io::Error::other(e),
+        }
+    }
+}
+
+/// The result of a call.
+pub type StoreResult<T> = Result<T, StoreError>;

@@ -1,0 +1,191 @@
+//! A store of objects in memory, and what goes wrong between it and its hosts.
+
+use crate::external::*;
+use std::sync::{Condvar, Mutex};
+use uext4_block::objects::{Created, ObjectStore, StoreError, StoreResult};
+
+/// What a store holds. Hosts share it.
+#[derive(Debug, Default)]
+pub struct Bucket {
+    objects: Mutex<BTreeMap<String, Arc<[u8]>>>,
+    /// A planted bug: an object that exists is replaced.
+    pub replaces: AtomicBool,
+}
+
+impl Bucket {
+    /// The names of all objects.
+    pub fn names(&self) -> Vec<String> {
+        self.objects.lock().unwrap().keys().cloned().collect()
+    }
+
+    /// Changes a byte of an object.
+    pub fn damage(&self, name: &str, at: usize) {
+        let mut objects = self.objects.lock().unwrap();
+        let mut bytes = objects[name].to_vec();
+        bytes[at] ^= 1;
+        objects.insert(name.to_owned(), bytes.into());
+    }
+
+    fn apply(&self, request: &Request) -> Created {
+        let mut objects = self.objects.lock().unwrap();
+        match request {
+            Request::Put(name, bytes) => drop(objects.insert(name.clone(), Arc::clone(bytes))),
+            Request::Create(name, bytes) => match objects.get(name) {
+                Some(found) if !self.replaces.load(Ordering::Relaxed) || found == bytes => {
+                    return Created::Exists;
+                }
+                _ => drop(objects.insert(name.clone(), Arc::clone(bytes))),
+            },
+            Request::Delete(names) => names.iter().for_each(|name| drop(objects.remove(name))),
+        }
+        Created::Yes
+    }
+}
+
+/// What changes a store.
+#[derive(Clone, Debug)]
+enum Request {
+    Put(String, Arc<[u8]>),
+    Create(String, Arc<[u8]>),
+    Delete(Vec<String>),
+}
+
+/// What happens to the requests of a host, in percent of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trouble {
+    /// It does not reach the store.
+    pub lost: u8,
+    /// It does, but not the answer.
+    pub unanswered: u8,
+    /// It does when [`HostStore::deliver`] is called; the host has an error before.
+    pub late: u8,
+}
+
+/// A host's way to a store.
+#[derive(Debug)]
+pub struct HostStore {
+    bucket: Arc<Bucket>,
+    network: Mutex<Network>,
+    resumed: Condvar,
+}
+
+#[derive(Debug)]
+struct Network {
+    rng: Rng,
+    trouble: Trouble,
+    late: Vec<Request>,
+    is_stopped: bool,
+    requests: u64,
+}
+
+impl HostStore {
+    /// Of a new host.
+    pub fn new(bucket: &Arc<Bucket>, seed: u64) -> Arc<HostStore> {
+        Arc::new(HostStore {
+            bucket: Arc::clone(bucket),
+            network: Mutex::new(Network {
+                rng: Rng::with_seed(seed),
+                trouble: Trouble::default(),
+                late: Vec::new(),
+                is_stopped: false,
+                requests: 0,
+            }),
+            resumed: Condvar::new(),
+        })
+    }
+
+    /// What happens from now on.
+    pub fn set_trouble(&self, trouble: Trouble) {
+        self.network.lock().unwrap().trouble = trouble;
+    }
+
+    /// Stops the host before its next request, or resumes it.
+    pub fn stop(&self, is_stopped: bool) {
+        self.network.lock().unwrap().is_stopped = is_stopped;
+        self.resumed.notify_all();
+    }
+
+    /// Delivers a late request, if there is one; several in any order.
+    pub fn deliver(&self) -> bool {
+        let mut network = self.network.lock().unwrap();
+        if network.late.is_empty() {
+            return false;
+        }
+        let len = network.late.len();
+        let at = network.rng.usize(..len);
+        let request = network.late.swap_remove(at);
+        self.bucket.apply(&request);
+        true
+    }
+
+    /// How many requests it made.
+    pub fn requests(&self) -> u64 {
+        self.network.lock().unwrap().requests
+    }
+
+    /// Draws what happens to a request: nothing, or an error, before which it may have its effect.
+    fn send(&self, request: Option<Request>) -> StoreResult<Created> {
+        let mut network = self.network.lock().unwrap();
+        while network.is_stopped {
+            network = self.resumed.wait(network).unwrap();
+        }
+        network.requests += 1;
+        let drawn = network.rng.u8(..100);
+        let Trouble {
+            lost,
+            unanswered,
+            late,
+        } = network.trouble;
+        let failed = |why: &str| Err(StoreError::Failed(why.to_owned()));
+        if drawn < lost {
+            return failed("the request was lost");
+        }
+        if drawn < lost + unanswered {
+            request.iter().for_each(|r| {
+                self.bucket.apply(r);
+            });
+            return failed("the answer was lost");
+        }
+        if drawn < lost + unanswered + late {
+            network.late.extend(request);
+            return failed("the request is late");
+        }
+        drop(network);
+        Ok(request.map_or(Created::Yes, |r| self.bucket.apply(&r)))
+    }
+}
+
+impl ObjectStore for HostStore {
+    fn get(&self, name: &str, range: Option<Range<u64>>) -> StoreResult<Vec<u8>> {
+        self.send(None)?;
+        let objects = self.bucket.objects.lock().unwrap();
+        let bytes = objects.get(name).ok_or(StoreError::NotFound)?;
+        let range = range.unwrap_or(0..bytes.len() as u64);
+        let end = (range.end as usize).min(bytes.len());
+        let bytes = bytes.get(range.start as usize..end);
+        let outside = || StoreError::Failed("the range is outside".into());
+        Ok(bytes.ok_or_else(outside)?.to_vec())
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> StoreResult<()> {
+        let request = Request::Put(name.to_owned(), bytes.into());
+        self.send(Some(request)).map(drop)
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> StoreResult<Created> {
+        self.send(Some(Request::Create(name.to_owned(), bytes.into())))
+    }
+
+    fn list(&self, prefix: &str, after: &str) -> StoreResult<Vec<String>> {
+        self.send(None)?;
+        let objects = self.bucket.objects.lock().unwrap();
+        let names = objects.keys().filter(|name| name.starts_with(prefix));
+        Ok(names.filter(|name| &name[..] > after).cloned().collect())
+    }
+
+    fn delete(&self, names: &[String]) -> StoreResult<()> {
+        self.send(Some(Request::Delete(names.to_vec()))).map(drop)
+    }
+
+    fn pause(&self, _: Duration) {}
+}

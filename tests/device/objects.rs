@@ -1,0 +1,274 @@
+//! Images in stores of objects.
+
+use std::path::Path;
+use uext4_block::objects::{CacheDir, Created, ObjectStore, StoreResult};
+use uext4_block::{BlockError, Failure, LeaseLoss, ObjectDevice, Result};
+use uext4_testkit::device::contract::{Length, check_bytes, check_failed};
+use uext4_testkit::object_store::{Bucket, HostStore, Trouble};
+use uext4_testkit::prelude::*;
+
+const LEN: u64 = 700_001;
+
+fn open(store: &Arc<HostStore>, options: &OpenOptions) -> Result<ObjectDevice> {
+    ObjectDevice::open(store.clone(), None, "image", options)
+}
+
+fn create(bucket: &Arc<Bucket>, len: u64) -> (Arc<HostStore>, ObjectDevice) {
+    let store = HostStore::new(bucket, 0);
+    let device = open(&store, &OpenOptions::create(len)).unwrap();
+    (store, device)
+}
+
+#[test]
+fn contract_objects() {
+    for seed in 0..4 {
+        let bucket = Arc::default();
+        let (store, device) = create(&bucket, LEN);
+        check_bytes(&device, seed, Length::Fixed);
+        device.flush().unwrap();
+        let bytes = MemoryDevice::copy_of(&device).unwrap().snapshot();
+        drop(device);
+        let again = open(&store, &OpenOptions::read_only()).unwrap();
+        assert!(MemoryDevice::copy_of(&again).unwrap().snapshot() == bytes);
+    }
+}
+
+#[test]
+fn contract_objects_failed() {
+    let (store, device) = create(&Arc::default(), LEN);
+    device.write_at(5, &[1; 9000]).unwrap();
+    store.set_trouble(Trouble {
+        lost: 100,
+        ..Trouble::default()
+    });
+    let error = device.flush().unwrap_err();
+    assert!(matches!(error, BlockError::Io { .. }), "{error}");
+    store.set_trouble(Trouble::default());
+    check_failed(&device);
+    let mut bytes = [0; 9000];
+    device.read_at(5, &mut bytes).unwrap();
+    assert_eq!(bytes, [1; 9000], "what was written is read");
+}
+
+/// What was flushed is there, all of it; what was not is not.
+#[test]
+fn contract_objects_power_loss() {
+    for seed in 0..40 {
+        let bucket: Arc<Bucket> = Arc::default();
+        let (store, device) = create(&bucket, 4 << 20);
+        let (mut rng, mut flushed) = (Rng::with_seed(seed), None);
+        for value in 1..40 {
+            let at = rng.u64(..(3 << 20));
+            match rng.u8(..6) {
+                0 => {
+                    device.flush().unwrap();
+                    flushed = Some(MemoryDevice::copy_of(&device).unwrap().snapshot());
+                }
+                1 => device.zero(at, rng.u64(..(1 << 20))).unwrap(),
+                2 => device.discard(at, rng.u64(..(1 << 20))).unwrap(),
+                _ => device
+                    .write_at(at, &vec![value; rng.usize(..100_000)])
+                    .unwrap(),
+            }
+        }
+        drop(device);
+        let device = open(&store, &OpenOptions::read_only()).unwrap();
+        let found = MemoryDevice::copy_of(&device).unwrap().snapshot();
+        let flushed = flushed.unwrap_or_else(|| vec![0; 4 << 20].into());
+        assert!(found[..] == flushed[..], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_writer_that_was_taken_over_fails_for_good() {
+    let bucket = Arc::default();
+    let (_, first) = create(&bucket, LEN);
+    first.write_at(0, &[1; 4096]).unwrap();
+    first.flush().unwrap();
+    let second = open(&HostStore::new(&bucket, 1), &OpenOptions::read_write()).unwrap();
+    let mut bytes = [0; 4096];
+    second.read_at(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [1; 4096]);
+    second.write_at(0, &[2; 4096]).unwrap();
+    first.write_at(0, &[3; 4096]).unwrap();
+    let error = first.flush().unwrap_err();
+    let lost = Failure::LeaseLost(LeaseLoss::TakenOver);
+    assert!(
+        matches!(error, BlockError::Failed { why, .. } if why == lost),
+        "{error}"
+    );
+    assert!(
+        error
+            .to_string()
+            .contains("another host took the image over")
+    );
+    check_failed(&first);
+    second.flush().unwrap();
+    let third = open(&HostStore::new(&bucket, 2), &OpenOptions::read_only()).unwrap();
+    third.read_at(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [2; 4096]);
+}
+
+/// A writer whose host is stopped in a flush, and resumed when another has taken over and collected.
+#[test]
+fn a_writer_that_was_stopped_makes_nothing_durable() {
+    let bucket = Arc::default();
+    let (store, first) = create(&bucket, LEN);
+    first.write_at(0, &[1; 4096]).unwrap();
+    first.flush().unwrap();
+    first.write_at(0, &[2; 4096]).unwrap();
+    store.stop(true);
+    let (second, flushed) = thread::scope(|scope| {
+        let flush = scope.spawn(|| first.flush());
+        let other = HostStore::new(&bucket, 1);
+        let second = open(&other, &OpenOptions::read_write()).unwrap();
+        second.write_at(8192, &[3; 4096]).unwrap();
+        second.flush().unwrap();
+        second.collect().unwrap();
+        store.stop(false);
+        (second, flush.join().unwrap())
+    });
+    flushed.unwrap_err();
+    let mut bytes = [0; 4096];
+    second.read_at(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [1; 4096]);
+}
+
+/// Replaces what exists.
+#[derive(Debug)]
+struct Careless(Arc<HostStore>);
+
+impl ObjectStore for Careless {
+    fn get(&self, name: &str, range: Option<Range<u64>>) -> StoreResult<Vec<u8>> {
+        self.0.get(name, range)
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> StoreResult<()> {
+        self.0.put(name, bytes)
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> StoreResult<Created> {
+        self.0.put(name, bytes).map(|()| Created::Yes)
+    }
+
+    fn list(&self, prefix: &str, after: &str) -> StoreResult<Vec<String>> {
+        self.0.list(prefix, after)
+    }
+
+    fn delete(&self, names: &[String]) -> StoreResult<()> {
+        self.0.delete(names)
+    }
+}
+
+/// A store that replaces what exists keeps no two hosts apart.
+#[test]
+fn a_store_without_conditions_is_refused() {
+    let store = Arc::new(Careless(HostStore::new(&Arc::default(), 0)));
+    let device = ObjectDevice::open(store, None, "image", &OpenOptions::create(LEN)).unwrap();
+    let error = device.write_at(0, &[1; 512]).unwrap_err();
+    assert!(error.to_string().contains("If-None-Match"), "{error}");
+}
+
+/// A reader keeps what it reads, whatever is collected; a new one reads what is new.
+#[test]
+fn readers_keep_their_root() {
+    let bucket: Arc<Bucket> = Arc::default();
+    let (_, writer) = create(&bucket, 64 << 20);
+    let far = 40 << 20;
+    for at in [0, far] {
+        writer.write_at(at, &[1; 8192]).unwrap();
+    }
+    writer.flush().unwrap();
+    let reader = open(&HostStore::new(&bucket, 1), &OpenOptions::read_only()).unwrap();
+    for value in 2..9 {
+        writer.write_at(0, &[value; 8192]).unwrap();
+        writer.write_at(far, &[value; 8192]).unwrap();
+        writer.flush().unwrap();
+        writer.collect().unwrap();
+    }
+    let segments = |bucket: &Bucket| {
+        let names = bucket.names();
+        names
+            .iter()
+            .filter(|name| name.starts_with("segment/"))
+            .count()
+    };
+    assert_eq!(
+        segments(&bucket),
+        2,
+        "that of the writer and that of the reader"
+    );
+    let mut bytes = [0; 8192];
+    for at in [0, far] {
+        reader.read_at(at, &mut bytes).unwrap();
+        assert_eq!(bytes, [1; 8192]);
+    }
+    drop(reader);
+    writer.collect().unwrap();
+    assert_eq!(segments(&bucket), 1);
+    let reader = open(&HostStore::new(&bucket, 2), &OpenOptions::read_only()).unwrap();
+    reader.read_at(far, &mut bytes).unwrap();
+    assert_eq!(bytes, [8; 8192]);
+}
+
+/// What is read twice is not fetched twice, also by another process; damage on the host's disk is read again, damage in the store is an error.
+#[test]
+fn a_cache_on_the_disk_survives_and_is_not_trusted() {
+    let bucket: Arc<Bucket> = Arc::default();
+    let (store, writer) = create(&bucket, 64 << 20);
+    for at in 0..40 {
+        writer.write_at(at << 20, &[at as u8 + 1; 4096]).unwrap();
+    }
+    writer.flush().unwrap();
+    drop(writer);
+    let dir = tempfile::tempdir().unwrap();
+    let cache = CacheDir {
+        dir: dir.path().to_owned(),
+        bytes_max: 1 << 20,
+    };
+    let read = |cache: Option<&CacheDir>| {
+        let options = OpenOptions::read_only();
+        let device = ObjectDevice::open(store.clone(), cache, "image", &options)?;
+        for at in 0..40 {
+            let mut bytes = [0; 4096];
+            device.read_at(at << 20, &mut bytes)?;
+            assert_eq!(bytes, [at as u8 + 1; 4096]);
+        }
+        Ok::<u64, BlockError>(device.fetched())
+    };
+    assert!(read(Some(&cache)).unwrap() > 0);
+    assert_eq!(read(Some(&cache)).unwrap(), 0);
+    let files = || -> Vec<PathBuf> {
+        let files = fs::read_dir(dir.path()).unwrap();
+        files.map(|file| file.unwrap().path()).collect()
+    };
+    for file in files() {
+        damage(&file);
+    }
+    assert!(
+        read(Some(&cache)).unwrap() > 0,
+        "what is damaged is read again"
+    );
+    assert_eq!(read(Some(&cache)).unwrap(), 0);
+    let small = CacheDir {
+        bytes_max: 4096,
+        ..cache
+    };
+    read(Some(&small)).unwrap();
+    assert!(files().is_empty(), "{:?} does not fit", files());
+    let segment = bucket
+        .names()
+        .into_iter()
+        .find(|name| name.starts_with("segment/"));
+    bucket.damage(&segment.unwrap(), 5);
+    let error = read(None).unwrap_err();
+    assert!(error.to_string().contains("wrong checksum"), "{error}");
+}
+
+fn damage(file: &Path) {
+    let mut bytes = fs::read(file).unwrap();
+    for at in (0..bytes.len()).step_by(512) {
+        bytes[at] ^= 1;
+    }
+    fs::write(file, bytes).unwrap();
+}
