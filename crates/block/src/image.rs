@@ -304,7 +304,7 @@ impl ImageFiles {
     }
 
     fn choose<'a>(&self, found: &'a [Partition], wanted: &str) -> Result<&'a Partition> {
-        let number = wanted.parse().ok();
+        let number: Option<u32> = wanted.parse().ok();
         let mut fitting = found.iter().filter(|p| match number {
             Some(number) => p.number == number,
             None => p.name == wanted,

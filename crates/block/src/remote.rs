@@ -9,6 +9,8 @@ use crate::device_id::DeviceId;
 use crate::error::Result;
 #[cfg(feature = "nbd")]
 use crate::nbd::{NbdAddress, NbdDevice};
+#[cfg(feature = "s3")]
+use crate::objects::S3Address;
 use crate::open::OpenOptions;
 use std::fmt;
 use std::sync::Arc;
@@ -19,6 +21,9 @@ pub enum RemoteAddress {
     /// The export of an NBD server.
     #[cfg(feature = "nbd")]
     Nbd(NbdAddress),
+    /// In S3.
+    #[cfg(feature = "s3")]
+    S3(S3Address),
 }
 
 impl RemoteAddress {
@@ -31,7 +36,10 @@ impl RemoteAddress {
         if crate::scheme::NBD.iter().any(|s| name.starts_with(s)) {
             return NbdAddress::parse(name).map(RemoteAddress::Nbd);
         }
-        let _ = name;
+        #[cfg(feature = "s3")]
+        if name.starts_with(crate::scheme::S3) {
+            return S3Address::parse(name).map(RemoteAddress::S3);
+        }
         Err("is on a server that this build has no client for (features nbd, rbd, s3)")
     }
 
@@ -40,6 +48,8 @@ impl RemoteAddress {
         match *self {
             #[cfg(feature = "nbd")]
             RemoteAddress::Nbd(ref address) => address.identity(),
+            #[cfg(feature = "s3")]
+            RemoteAddress::S3(ref address) => address.identity(),
         }
     }
 
@@ -51,6 +61,8 @@ impl RemoteAddress {
         match *self {
             #[cfg(feature = "nbd")]
             RemoteAddress::Nbd(ref address) => Ok(Arc::new(NbdDevice::open(address, options)?)),
+            #[cfg(feature = "s3")]
+            RemoteAddress::S3(ref address) => Ok(Arc::new(address.open(options)?)),
         }
     }
 }
@@ -60,6 +72,8 @@ impl fmt::Display for RemoteAddress {
         match *self {
             #[cfg(feature = "nbd")]
             RemoteAddress::Nbd(ref address) => address.fmt(f),
+            #[cfg(feature = "s3")]
+            RemoteAddress::S3(ref address) => address.fmt(f),
         }
     }
 }

@@ -380,17 +380,14 @@ fn open_to_write(image: &Path, options: &ImageOptions) -> Result<Filesystem> {
 
 /// Says why opening it to be changed will take seconds, and whether it will.
 pub fn warn_before_opening(image: &Path, is_exclusive_elsewhere: bool) -> bool {
-    if ImageName::parse(image).is_remote() && !is_exclusive_elsewhere {
-        // It does not wait.
-        return false;
-    }
     let unlocked = DeviceOptions::read_only().exclusive(false);
     device::open(image, &unlocked)
         .is_ok_and(|device| warn_of_wait(image, &device, is_exclusive_elsewhere))
 }
 
 fn warn_of_wait(image: &Path, device: &Arc<dyn BlockDevice>, is_exclusive_elsewhere: bool) -> bool {
-    if device.identity().is_some_and(DeviceId::is_remote) && !is_exclusive_elsewhere {
+    let is_remote = device.identity().is_some_and(DeviceId::is_remote);
+    if is_remote && !device.is_fenced() && !is_exclusive_elsewhere {
         // It is refused.
         return false;
     }

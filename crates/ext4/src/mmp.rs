@@ -84,7 +84,8 @@ impl MmpHold {
         exclusion: Exclusion,
     ) -> Result<Option<MmpHold>> {
         let is_remote = device.identity().is_some_and(DeviceId::is_remote);
-        let is_unsure = is_remote && exclusion == Exclusion::Hold;
+        // A host that is silent writes nothing where the device keeps it out.
+        let is_unsure = is_remote && !device.is_fenced() && exclusion == Exclusion::Hold;
         match sb.incompat.contains(Incompat::MMP) {
             _ if exclusion == Exclusion::Held => return Ok(None),
             false if is_unsure => return Err(Ext4Error::Unprotected),

@@ -55,7 +55,7 @@ pub fn mkfs(
     let is_file = there.as_ref().is_none_or(Metadata::is_file);
     if name.is_within() || !is_file {
         options.check_for_device(name.partition().is_some())?;
-        let device = open_to_fill(path)?;
+        let device = open_to_fill(path, plan_options.size)?;
         let hold = hold(&device, options.exclusion)?;
         let device = options.lay_out(device, plan_options.uuid)?;
         let report = uext4_build::mkfs(&*device, &plan_options, progress)?;
@@ -123,13 +123,16 @@ fn hold(device: &Arc<dyn BlockDevice>, exclusion: Exclusion) -> Result<Option<Mm
     }
 }
 
-/// What is to be filled as it is: a block device, or a partition.
-fn open_to_fill(name: &Path) -> Result<Arc<dyn BlockDevice>, MkfsError> {
+/// What is to be filled as it is: a block device, a partition, or what a server has; a store makes an image of the size that it has not.
+fn open_to_fill(name: &Path, size: Option<u64>) -> Result<Arc<dyn BlockDevice>, MkfsError> {
     let options = DeviceOptions::read_write();
     let image = ImageName::parse(name);
-    match image.is_within() {
-        true => Ok(open_image(name, &options)?),
-        false => Ok(Arc::new(FileDevice::open(image.path(), &options)?)),
+    match (image.is_within(), size) {
+        (true, Some(size)) if image.is_remote() && image.partition().is_none() => {
+            Ok(open_image(name, &DeviceOptions::create(size))?)
+        }
+        (true, _) => Ok(open_image(name, &options)?),
+        (false, _) => Ok(Arc::new(FileDevice::open(image.path(), &options)?)),
     }
 }
 

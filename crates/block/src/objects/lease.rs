@@ -57,7 +57,7 @@ pub fn check_refuses(store: &dyn ObjectStore, root: &Root) -> Result<(), Stopped
     }
     match again(store, || store.create(&name, &bytes))? {
         Created::Exists => Err(Stopped::Lost),
-        Created::Yes => Err(Stopped::Store(StoreError::Failed(
+        Created::Yes => Err(Stopped::Store(StoreError::Refused(
             "the store makes objects that exist again (it ignores If-None-Match), so that it can't keep two hosts apart".into(),
         ))),
     }

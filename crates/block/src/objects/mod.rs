@@ -3,6 +3,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `store` | [`ObjectStore`]: what a store does |
+//! | `s3`, `address` | S3, and where an image is in it (feature `s3`) |
 //! | `names` | the names of the objects of an image |
 //! | `root` | [`Root`]: what the image was at a flush |
 //! | `page` | the pages of the map |
@@ -26,6 +27,8 @@
 //! # Failure
 //! What fails is tried again for some seconds. A flush that fails at last fails the device for good; so does one that another host has overtaken.
 
+#[cfg(feature = "s3")]
+mod address;
 mod chunks;
 mod collect;
 mod disk_cache;
@@ -36,10 +39,16 @@ mod map;
 mod names;
 mod page;
 mod root;
+#[cfg(feature = "s3")]
+mod s3;
 mod segments;
 pub mod store;
 mod writeback;
 
+#[cfg(feature = "s3")]
+pub use address::S3Address;
+#[cfg(feature = "s3")]
+pub use s3::S3Store;
 pub use store::{Created, ObjectStore, StoreError, StoreResult};
 
 use self::chunks::Chunks;
@@ -103,6 +112,10 @@ impl ObjectDevice {
             (Err(StoreError::NotFound), Some(len)) if options.create => {
                 create(&*store, len).map_err(failed)?;
                 return ObjectDevice::open(store, cache, name, options);
+            }
+            (Err(StoreError::NotFound), _) => {
+                let why = "there is no image; `uext4 mkfs --size SIZE` makes one";
+                return Err(failed(io::Error::new(io::ErrorKind::NotFound, why)));
             }
             (opened, _) => opened.map_err(|e| failed(e.into()))?,
         };

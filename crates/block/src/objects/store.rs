@@ -15,31 +15,31 @@ pub trait ObjectStore: Send + Sync + Debug {
     /// Bytes of an object: a range, which is cut where the object ends, or all.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`]: there is no such object; [`StoreError::Failed`]: the store can't be reached, or refuses.
+    /// [`StoreError::NotFound`]: there is no such object; [`StoreError::Failed`]: the store can't be reached; [`StoreError::Refused`].
     fn get(&self, name: &str, range: Option<Range<u64>>) -> StoreResult<Vec<u8>>;
 
     /// Makes an object, or replaces it.
     ///
     /// # Errors
-    /// [`StoreError::Failed`].
+    /// [`StoreError::Failed`], [`StoreError::Refused`].
     fn put(&self, name: &str, bytes: &[u8]) -> StoreResult<()>;
 
     /// Makes an object that does not exist, and says whether it did not. One that failed may have made it.
     ///
     /// # Errors
-    /// [`StoreError::Failed`].
+    /// [`StoreError::Failed`], [`StoreError::Refused`].
     fn create(&self, name: &str, bytes: &[u8]) -> StoreResult<Created>;
 
     /// The objects whose names begin with `prefix` and come behind `after`, in the order of their names.
     ///
     /// # Errors
-    /// [`StoreError::Failed`].
+    /// [`StoreError::Failed`], [`StoreError::Refused`].
     fn list(&self, prefix: &str, after: &str) -> StoreResult<Vec<String>>;
 
     /// Removes objects; those that do not exist too.
     ///
     /// # Errors
-    /// [`StoreError::Failed`].
+    /// [`StoreError::Failed`], [`StoreError::Refused`].
     fn delete(&self, names: &[String]) -> StoreResult<()>;
 
     /// Waits before a call is made again. A store that is simulated has its own clock.
@@ -56,7 +56,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Makes a call, again while it fails, for six seconds and what the calls take.
 ///
 /// # Errors
-/// [`StoreError::NotFound`] at once; the last [`StoreError::Failed`].
+/// [`StoreError::NotFound`] and [`StoreError::Refused`] at once; the last [`StoreError::Failed`].
 pub fn again<T>(
     store: &dyn ObjectStore,
     mut call: impl FnMut() -> StoreResult<T>,
@@ -84,15 +84,17 @@ pub enum Created {
 pub enum StoreError {
     /// There is no such object.
     NotFound,
-    /// What the store or the network said.
+    /// What the store or the network said, which may differ the next time.
     Failed(String),
+    /// The same, which will not.
+    Refused(String),
 }
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StoreError::NotFound => f.write_str("there is no such object"),
-            StoreError::Failed(why) => f.write_str(why),
+            StoreError::Failed(why) | StoreError::Refused(why) => f.write_str(why),
         }
     }
 }
@@ -103,7 +105,7 @@ impl From<StoreError> for std::io::Error {
     fn from(e: StoreError) -> std::io::Error {
         match e {
             StoreError::NotFound => std::io::Error::new(std::io::ErrorKind::NotFound, e),
-            StoreError::Failed(_) => std::io::Error::other(e),
+            StoreError::Failed(_) | StoreError::Refused(_) => std::io::Error::other(e),
         }
     }
 }

@@ -120,7 +120,11 @@ pub fn holds(image: &Path) -> Result<Option<&'static str>, BlockError> {
     let options = DeviceOptions::read_only().exclusive(false);
     let name = ImageName::parse(image);
     if name.is_within() {
-        return in_device(&*uext4::open_image(image, &options)?);
+        return match uext4::open_image(image, &options) {
+            // A store that has no image yet.
+            Err(BlockError::Open { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+            opened => in_device(&*opened?),
+        };
     }
     let image = name.path();
     let device = FileDevice::open(image, &options)?;

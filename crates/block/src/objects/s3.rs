@@ -1,0 +1,145 @@
+//! Buckets of S3, and of what works as it does.
+
+use super::address::S3Address;
+use super::store::{Created, ObjectStore, StoreError, StoreResult};
+use opendal::{ErrorKind, Operator, services};
+use std::ops::Range;
+use std::sync::LazyLock;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// What a request may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The region of stores that are not Amazon's, where none is named.
+const REGION: &str = "us-east-1";
+
+/// Where requests run.
+static RUNTIME: LazyLock<std::io::Result<Runtime>> = LazyLock::new(|| {
+    opendal::install_default();
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).thread_name("uext4-s3");
+    builder.enable_all().build()
+});
+
+/// A prefix in a bucket. Credentials, region and endpoint are found as the tools of AWS find them: `AWS_ACCESS_KEY_ID` and the like, profiles,
+/// web identities, the host's role; `AWS_REGION`; `AWS_ENDPOINT_URL_S3` and `AWS_ENDPOINT_URL`.
+#[derive(Debug)]
+pub struct S3Store {
+    operator: Operator,
+}
+
+impl S3Store {
+    /// Of an address. No request is made.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn new(address: &S3Address) -> StoreResult<S3Store> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let mut builder = services::S3::default()
+            .bucket(&address.bucket)
+            .root(&address.prefix);
+        let endpoint = variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL"));
+        let region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
+        match (&endpoint, region) {
+            (_, Some(region)) => builder = builder.region(&region),
+            (Some(_), None) => builder = builder.region(REGION),
+            (None, None) => {
+                let why = "no region is named: set AWS_REGION, and AWS_ENDPOINT_URL where the store is not Amazon's";
+                return Err(StoreError::Refused(why.into()));
+            }
+        }
+        if let Some(endpoint) = &endpoint {
+            builder = builder.endpoint(endpoint);
+        }
+        Ok(S3Store {
+            operator: Operator::new(builder).map_err(failed)?,
+        })
+    }
+
+    /// Waits for a request.
+    fn wait<T>(&self, request: impl Future<Output = opendal::Result<T>>) -> Result<T, Failed> {
+        let runtime = RUNTIME.as_ref().map_err(|e| Failed::Other(e.to_string()))?;
+        let done = runtime.block_on(async { tokio::time::timeout(PATIENCE, request).await });
+        match done {
+            Ok(done) => done.map_err(Failed::Store),
+            Err(_) => Err(Failed::Other(format!(
+                "the store did not answer for {} seconds",
+                PATIENCE.as_secs()
+            ))),
+        }
+    }
+}
+
+/// Why a request failed.
+enum Failed {
+    Store(opendal::Error),
+    Other(String),
+}
+
+impl From<Failed> for StoreError {
+    fn from(e: Failed) -> StoreError {
+        match e {
+            Failed::Store(e) => failed(e),
+            Failed::Other(why) => StoreError::Failed(why),
+        }
+    }
+}
+
+/// What S3 answers where two requests make one object at the same time: one of them is to be made again.
+const CONFLICT: &str = "ConditionalRequestConflict";
+
+fn failed(e: opendal::Error) -> StoreError {
+    match e.kind() {
+        ErrorKind::NotFound => StoreError::NotFound,
+        ErrorKind::PermissionDenied => StoreError::Refused(format!(
+            "the store refuses the credentials: {}",
+            e.message()
+        )),
+        _ if e.is_permanent() && !e.message().contains(CONFLICT) => {
+            StoreError::Refused(e.message().to_owned())
+        }
+        _ => StoreError::Failed(e.message().to_owned()),
+    }
+}
+
+impl ObjectStore for S3Store {
+    fn get(&self, name: &str, range: Option<Range<u64>>) -> StoreResult<Vec<u8>> {
+        let read = self.operator.read_with(name);
+        let bytes = match range {
+            None => self.wait(async { read.await })?,
+            Some(range) => self.wait(async { read.range(range).await })?,
+        };
+        Ok(bytes.to_vec())
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> StoreResult<()> {
+        let bytes = bytes.to_vec();
+        self.wait(self.operator.write(name, bytes))?;
+        Ok(())
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> StoreResult<Created> {
+        let write = self.operator.write_with(name, bytes.to_vec());
+        match self.wait(async { write.if_not_exists(true).await }) {
+            Ok(_) => Ok(Created::Yes),
+            Err(Failed::Store(e)) if e.kind() == ErrorKind::ConditionNotMatch => {
+                Ok(Created::Exists)
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn list(&self, prefix: &str, after: &str) -> StoreResult<Vec<String>> {
+        let list = self.operator.list_with(prefix).recursive(true);
+        let entries = match after {
+            "" => self.wait(async { list.await })?,
+            after => self.wait(async { list.start_after(after).await })?,
+        };
+        let names = entries.into_iter().map(|entry| entry.path().to_owned());
+        Ok(names.filter(|name| !name.ends_with('/')).collect())
+    }
+
+    fn delete(&self, names: &[String]) -> StoreResult<()> {
+        Ok(self.wait(self.operator.delete_iter(names.to_vec()))?)
+    }
+}
