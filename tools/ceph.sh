@@ -20,7 +20,8 @@ stop() {
   for name in radosgw osd mon; do
     pid=$(cat "$dir/$name.pid" 2>/dev/null) || continue
     kill -KILL "$pid" 2>/dev/null || true
-    while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
+    # Init may take seconds to reap it.
+    while grep -qs '^State:[^Z]*$' "/proc/$pid/status"; do sleep 0.05; done
     rm -f "$dir/$name.pid"
   done
 }
