@@ -82,6 +82,8 @@ paxos min wait = 0.01
 mon osd min in ratio = 0
 mon pg warn on pool no redundancy = false
 [osd]
+# 30 seconds by default, for which tests would wait. Clients report every 5 seconds.
+osd client watch timeout = 12
 osd data = $dir/osd
 osd objectstore = memstore
 memstore device bytes = 8589934592

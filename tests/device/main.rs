@@ -3,3 +3,5 @@
 mod contract;
 mod permanent_failure;
 mod qcow2;
+#[cfg(feature = "rbd")]
+mod remote_rbd;

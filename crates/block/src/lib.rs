@@ -16,6 +16,7 @@
 //! | [`overlay`] | [`OverlayDevice`]: keeps changes in memory, over a device that it only reads |
 //! | [`range`] | [`RangeDevice`]: a part of a device, such as a partition |
 //! | `nbd` | `NbdDevice`: the export of an NBD server (feature `nbd`) |
+//! | `rbd` | `RbdDevice`: an image of Ceph, by the librbd of the host (feature `rbd`) |
 //! | [`qcow2`] | [`Qcow2Device`]: a qcow2 image, with backing files |
 //! | [`partitions`] | the tables of GPT and MBR |
 //! | [`image`] | [`open_image`]: from the name of an image to its device |
@@ -49,6 +50,8 @@ pub mod partitions;
 pub mod portable;
 pub mod qcow2;
 pub mod range;
+#[cfg(feature = "rbd")]
+pub mod rbd;
 mod remote;
 mod scheme;
 pub mod stats;
@@ -78,4 +81,6 @@ pub use platform::host_name;
 pub use portable::PortableFile as FileDevice;
 pub use qcow2::Qcow2Device;
 pub use range::RangeDevice;
+#[cfg(feature = "rbd")]
+pub use rbd::{RbdAddress, RbdDevice};
 pub use stats::{CountDevice, DeviceCounts};

@@ -10,6 +10,8 @@ use crate::error::Result;
 #[cfg(feature = "nbd")]
 use crate::nbd::{NbdAddress, NbdDevice};
 use crate::open::OpenOptions;
+#[cfg(feature = "rbd")]
+use crate::rbd::{RbdAddress, RbdDevice};
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,6 +21,9 @@ pub enum RemoteAddress {
     /// The export of an NBD server.
     #[cfg(feature = "nbd")]
     Nbd(NbdAddress),
+    /// An image of Ceph.
+    #[cfg(feature = "rbd")]
+    Rbd(RbdAddress),
 }
 
 impl RemoteAddress {
@@ -31,6 +36,10 @@ impl RemoteAddress {
         if crate::scheme::NBD.iter().any(|s| name.starts_with(s)) {
             return NbdAddress::parse(name).map(RemoteAddress::Nbd);
         }
+        #[cfg(feature = "rbd")]
+        if name.starts_with(crate::scheme::RBD) {
+            return RbdAddress::parse(name).map(RemoteAddress::Rbd);
+        }
         let _ = name;
         Err("is on a server that this build has no client for (features nbd, rbd, s3)")
     }
@@ -40,6 +49,8 @@ impl RemoteAddress {
         match *self {
             #[cfg(feature = "nbd")]
             RemoteAddress::Nbd(ref address) => address.identity(),
+            #[cfg(feature = "rbd")]
+            RemoteAddress::Rbd(ref address) => address.identity(),
         }
     }
 
@@ -51,6 +62,8 @@ impl RemoteAddress {
         match *self {
             #[cfg(feature = "nbd")]
             RemoteAddress::Nbd(ref address) => Ok(Arc::new(NbdDevice::open(address, options)?)),
+            #[cfg(feature = "rbd")]
+            RemoteAddress::Rbd(ref address) => Ok(Arc::new(RbdDevice::open(address, options)?)),
         }
     }
 }
@@ -60,6 +73,8 @@ impl fmt::Display for RemoteAddress {
         match *self {
             #[cfg(feature = "nbd")]
             RemoteAddress::Nbd(ref address) => address.fmt(f),
+            #[cfg(feature = "rbd")]
+            RemoteAddress::Rbd(ref address) => address.fmt(f),
         }
     }
 }
