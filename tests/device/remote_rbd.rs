@@ -1,9 +1,10 @@
 //! Images of Ceph, on a real cluster.
 
+use rustix::process::Signal;
 use std::path::Path;
-use uext4_block::{BlockError, BlockOp, Failure, LeaseLoss, RbdAddress, RbdDevice, Result};
+use uext4_block::{BlockError, Failure, LeaseLoss, RbdAddress, RbdDevice, Result};
 use uext4_testkit::ceph::{Peer, is_client, new_image, rbd, role};
-use uext4_testkit::device::contract::{Length, check_bytes, check_failed};
+use uext4_testkit::device::contract::{Length, check_bytes};
 use uext4_testkit::prelude::*;
 
 const LEN: u64 = 1 << 20;
@@ -174,4 +175,194 @@ fn a_broken_lock_ends_its_owner() {
     assert_eq!(RbdDevice::break_lock(&address).unwrap().len(), 1);
     drop(next);
     assert_eq!(RbdDevice::break_lock(&address).unwrap().len(), 0);
+}
+
+/// What the cluster has blocklisted of a client, as `ceph osd blocklist ls` prints it.
+fn blocklisted(owner: &str) -> Option<String> {
+    let printed = uext4_testkit::program::run(std::process::Command::new("ceph").args([
+        "osd",
+        "blocklist",
+        "ls",
+    ]));
+    let printed = printed.unwrap().out;
+    let mut lines = printed.lines().map(str::to_owned);
+    lines.find(|line| line.starts_with(&format!("{owner} ")))
+}
+
+const WRITER: &str = "remote_rbd::writer";
+
+/// Writes to the image that its role names, and prints the number of each block that is durable; then why it ended.
+#[test]
+#[ignore = "run by other tests"]
+fn writer() {
+    let image = require!(some role());
+    let device = open(&image).unwrap();
+    let blocks = device.len() / BLOCK as u64;
+    for number in 1.. {
+        let bytes = [(number % 251) as u8; BLOCK];
+        let at = number % blocks * BLOCK as u64;
+        let written = match number % 2 {
+            0 => device.write_fua(at, &bytes),
+            _ => device.write_at(at, &bytes).and_then(|()| device.flush()),
+        };
+        match written {
+            Ok(()) => println!("durable {number}"),
+            Err(error) => {
+                for call in [device.write_at(0, &bytes), device.flush()] {
+                    let refused = call.unwrap_err();
+                    let is_failed = matches!(refused, BlockError::Failed { .. });
+                    assert!(is_failed, "{refused}");
+                }
+                println!("durable lost: {error}");
+                return;
+            }
+        }
+    }
+}
+
+/// A writer, after it has written for a while.
+fn started_writer(image: &str) -> Peer {
+    let mut writer = Peer::start(WRITER, image);
+    while writer.line("durable ") != Some("50".to_owned()) {}
+    writer
+}
+
+/// Opens an image when the cluster has found that its owner is dead.
+fn open_after_death(image: &str) -> Arc<dyn BlockDevice> {
+    loop {
+        match open(image) {
+            Err(BlockError::Locked { .. }) => thread::sleep(Duration::from_millis(200)),
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
+/// The address of the client that has the lock.
+fn owner_of(image: &str) -> String {
+    let refused = open(image).unwrap_err();
+    match refused {
+        BlockError::Locked { owner, .. } => owner,
+        _ => panic!("{refused}"),
+    }
+}
+
+/// Checks that `writer`, which was stopped, writes nothing once it runs again beside the owner of the image.
+fn check_fenced(mut writer: Peer, device: &dyn BlockDevice) {
+    device.write_fua(0, &[252; BLOCK]).unwrap();
+    let bytes = snapshot(device);
+    writer.signal(Signal::CONT);
+    // What it had printed before it was stopped, then its end.
+    let mut said = Vec::new();
+    while let Some(line) = writer.line("durable ") {
+        said.push(line);
+    }
+    let end = said.pop().expect("it says why it ends");
+    assert!(
+        end.starts_with("lost: ") && end.contains("took the image over"),
+        "{end}"
+    );
+    for _ in 0..20 {
+        assert!(
+            snapshot(device) == bytes,
+            "it has written after the takeover"
+        );
+        thread::sleep(Duration::from_millis(50));
+    }
+    // Older ones may be overwritten by what was not acknowledged.
+    for number in said.iter().rev().take(60) {
+        let number: u64 = number.parse().expect("a number");
+        let at = (number % 64) as usize * BLOCK;
+        let is_there = bytes[at] == (number % 251) as u8 || at == 0;
+        assert!(
+            is_there,
+            "block {number} was acknowledged after the takeover"
+        );
+    }
+    device.flush().unwrap();
+}
+
+/// Stopped, which is what a host does that hangs; the cluster finds it dead.
+#[test]
+#[ignore = "needs Ceph; make test-remote runs it"]
+fn takeover_of_a_host_that_hangs() {
+    require!(is_client("remote_rbd::takeover_of_a_host_that_hangs"));
+    let image = new_image(64 * BLOCK as u64);
+    let writer = started_writer(&image);
+    let owner = owner_of(&image);
+    writer.signal(Signal::STOP);
+    let device = open_after_death(&image);
+    let entry = blocklisted(&owner).expect("it is blocklisted");
+    let year = |text: &str| text.split('-').next().and_then(|year| year.parse().ok());
+    let expires: u32 = year(entry.split(' ').nth(1).unwrap()).unwrap();
+    let modified = rbd(&["info", &image]);
+    let now = modified
+        .lines()
+        .find(|line| line.contains("create_timestamp"));
+    let now: u32 = now
+        .and_then(|line| line.rsplit(' ').next())
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(expires >= now + 9, "{entry}");
+    check_fenced(writer, &*device);
+}
+
+/// Stopped, and taken over by command while the cluster has not found it dead.
+#[test]
+#[ignore = "needs Ceph; make test-remote runs it"]
+fn takeover_by_command() {
+    require!(is_client("remote_rbd::takeover_by_command"));
+    let address = |image: &str| RbdAddress::parse(&name_of(image)).unwrap();
+    for is_stopped in [true, false] {
+        let image = new_image(64 * BLOCK as u64);
+        let writer = started_writer(&image);
+        if is_stopped {
+            writer.signal(Signal::STOP);
+        }
+        let owner = owner_of(&image);
+        assert_eq!(RbdDevice::break_lock(&address(&image)).unwrap(), [owner]);
+        check_fenced(writer, &*open(&image).unwrap());
+    }
+}
+
+#[test]
+#[ignore = "needs Ceph; make test-remote runs it"]
+fn takeover_of_a_host_that_dies() {
+    require!(is_client("remote_rbd::takeover_of_a_host_that_dies"));
+    let image = new_image(64 * BLOCK as u64);
+    let mut writer = started_writer(&image);
+    writer.signal(Signal::KILL);
+    let mut last = 50u64;
+    while let Some(number) = writer.line("durable ") {
+        last = number.parse().unwrap();
+    }
+    let device = open_after_death(&image);
+    let bytes = snapshot(&*device);
+    let at = (last % 64) as usize * BLOCK;
+    assert!(
+        bytes[at..at + BLOCK]
+            .iter()
+            .all(|b| *b == (last % 251) as u8),
+        "{last}"
+    );
+    device.write_fua(0, &[1; BLOCK]).unwrap();
+}
+
+/// A watch that is lost ends the owner, even if no other client takes the image over.
+#[test]
+#[ignore = "needs Ceph; make test-remote runs it"]
+fn a_lost_watch_ends_its_owner() {
+    require!(is_client("remote_rbd::a_lost_watch_ends_its_owner"));
+    let image = new_image(64 * BLOCK as u64);
+    let mut writer = started_writer(&image);
+    writer.signal(Signal::STOP);
+    while rbd(&["status", &image]).contains("watcher=") {
+        thread::sleep(Duration::from_millis(200));
+    }
+    writer.signal(Signal::CONT);
+    let mut end = String::new();
+    while let Some(line) = writer.line("durable ") {
+        end = line;
+    }
+    assert!(end.contains("lost the watch"), "{end}");
 }

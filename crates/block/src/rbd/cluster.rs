@@ -54,11 +54,20 @@ impl Client {
     }
 }
 
+/// Whether librbd blocklists an owner whose lock it breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Breaking {
+    /// It does, without practical expiry. librbd 16 can't, and leaves the lock as it is.
+    Blocklists,
+    /// The owner was blocklisted before.
+    AfterBlocklisting,
+}
+
 /// Connects to the cluster and opens a pool.
 ///
 /// # Errors
 /// librbd is not installed; the cluster can't be reached; no such pool.
-pub fn connect(address: &RbdAddress) -> io::Result<Arc<Pool>> {
+pub fn connect(address: &RbdAddress, breaking: Breaking) -> io::Result<Arc<Pool>> {
     let variable = std::env::var(ARGUMENTS).unwrap_or_default();
     let mut arguments = vec!["uext4".to_owned()];
     arguments.extend(variable.split_whitespace().map(str::to_owned));
@@ -72,12 +81,12 @@ pub fn connect(address: &RbdAddress) -> io::Result<Arc<Pool>> {
     cluster.parse_arguments(&arguments)?;
     // What a cache has not written yet is not durable, and would be lost with the lock.
     cluster.set("rbd_cache", "false")?;
-    // librbd itself breaks the lock of an owner that dies between two checks.
-    cluster.set("rbd_blocklist_on_break_lock", "true")?;
-    cluster.set(
-        "rbd_blocklist_expire_seconds",
-        &BLOCKLIST_SECONDS.to_string(),
-    )?;
+    // librbd itself breaks the lock of an owner that dies between two checks. What it blocklists without a time expires after an hour, even
+    // if the cluster had it for longer.
+    let blocklists = breaking == Breaking::Blocklists;
+    let seconds = BLOCKLIST_SECONDS.to_string();
+    cluster.set("rbd_blocklist_on_break_lock", &blocklists.to_string())?;
+    cluster.set("rbd_blocklist_expire_seconds", &seconds)?;
     for (option, default, value) in ANSWERS.iter().chain([&CONNECT]) {
         if cluster.get(option)?.parse() == Ok(*default) {
             cluster.set(option, value)?;

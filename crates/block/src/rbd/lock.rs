@@ -6,7 +6,9 @@
 //! A host that hangs and continues later, or that comes back into the network, finds its requests refused. What blocklisted it does not
 //! expire before that: by default it would after an hour.
 
-use super::librbd::{Cluster, image::Image};
+use super::address::RbdAddress;
+use super::cluster::{self, Breaking};
+use super::librbd::{Pool, image::Image};
 use std::io;
 
 /// For how long an owner stays blocklisted whose lock was broken: ten years.
@@ -16,6 +18,8 @@ const ATTEMPTS: usize = 8;
 const ENOENT: i32 = 2;
 const EAGAIN: i32 = 11;
 const EBUSY: i32 = 16;
+/// Of librbd 16, whose own way to blocklist an owner fails.
+const EINVAL: i32 = 22;
 const EROFS: i32 = 30;
 
 /// Why the lock could not be acquired.
@@ -37,7 +41,7 @@ impl From<io::Error> for LockError {
 }
 
 /// Acquires the lock; if its owner has died, fences that one first.
-pub fn acquire(cluster: &Cluster, image: &Image) -> Result<(), LockError> {
+pub fn acquire(address: &RbdAddress, pool: &Pool, image: &Image) -> Result<(), LockError> {
     let mut refused = io::Error::from_raw_os_error(EBUSY);
     for _ in 0..ATTEMPTS {
         for owner in image.lock_owners()? {
@@ -45,12 +49,14 @@ pub fn acquire(cluster: &Cluster, image: &Image) -> Result<(), LockError> {
             if image.watchers()?.contains(&owner) {
                 return Err(LockError::Held { owner });
             }
-            fence(cluster, image, &owner)?;
+            fence(address, pool, &owner)?;
         }
         match image.lock() {
             Ok(()) => return Ok(()),
             // Another client was faster.
-            Err(e) if matches!(e.raw_os_error(), Some(EAGAIN | EBUSY | EROFS)) => refused = e,
+            Err(e) if matches!(e.raw_os_error(), Some(EAGAIN | EBUSY | EINVAL | EROFS)) => {
+                refused = e
+            }
             Err(e) => return Err(e.into()),
         }
     }
@@ -58,18 +64,19 @@ pub fn acquire(cluster: &Cluster, image: &Image) -> Result<(), LockError> {
 }
 
 /// Takes the lock from all that hold it, alive or not, and returns their addresses.
-pub fn break_all(cluster: &Cluster, image: &Image) -> io::Result<Vec<String>> {
+pub fn break_all(address: &RbdAddress, pool: &Pool, image: &Image) -> io::Result<Vec<String>> {
     let owners = image.lock_owners()?;
     for owner in &owners {
-        fence(cluster, image, owner)?;
+        fence(address, pool, owner)?;
     }
     Ok(owners)
 }
 
 /// Makes the cluster refuse what a client still writes, and then takes its lock.
-fn fence(cluster: &Cluster, image: &Image, owner: &str) -> io::Result<()> {
-    cluster.blocklist(owner, BLOCKLIST_SECONDS)?;
-    match image.break_lock(owner) {
+fn fence(address: &RbdAddress, pool: &Pool, owner: &str) -> io::Result<()> {
+    pool.cluster().blocklist(owner, BLOCKLIST_SECONDS)?;
+    let breaking = cluster::connect(address, Breaking::AfterBlocklisting)?;
+    match Image::open(&breaking, &address.name)?.break_lock(owner) {
         // It has released it, or another client has broken it.
         Err(e) if matches!(e.raw_os_error(), Some(ENOENT | EBUSY)) => Ok(()),
         broken => broken,

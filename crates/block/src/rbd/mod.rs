@@ -27,6 +27,7 @@ mod requests;
 
 pub use address::RbdAddress;
 
+use self::cluster::Breaking;
 use self::librbd::image::{Image, Request, Transfer};
 use self::librbd::{Pool, watch::Watch};
 use self::lock::LockError;
@@ -71,7 +72,7 @@ impl RbdDevice {
         if !options.read_only && address.snapshot.is_some() {
             return Err(failed(io::Error::from_raw_os_error(EROFS)));
         }
-        let pool = cluster::connect(address).map_err(failed)?;
+        let pool = cluster::connect(address, Breaking::Blocklists).map_err(failed)?;
         let (image, watch) = match options.read_only {
             true => {
                 let snapshot = address.snapshot.as_deref();
@@ -105,9 +106,9 @@ impl RbdDevice {
     /// [`BlockError::Open`].
     pub fn break_lock(address: &RbdAddress) -> Result<Vec<String>> {
         let failed = |source| open_error(address, source);
-        let pool = cluster::connect(address).map_err(failed)?;
+        let pool = cluster::connect(address, Breaking::Blocklists).map_err(failed)?;
         let image = Image::open(&pool, &address.name).map_err(failed)?;
-        lock::break_all(pool.cluster(), &image).map_err(failed)
+        lock::break_all(address, &pool, &image).map_err(failed)
     }
 
     /// Refuses a call that can't be.
@@ -246,7 +247,7 @@ fn open_locked(address: &RbdAddress, pool: &Arc<Pool>) -> Result<(Image, Watch)>
         );
         return Err(failed(io::Error::new(ErrorKind::Unsupported, why)));
     }
-    lock::acquire(pool.cluster(), &image).map_err(|e| match e {
+    lock::acquire(address, pool, &image).map_err(|e| match e {
         LockError::Held { owner } => BlockError::Locked {
             path: PathBuf::from(address.to_string()),
             owner,
