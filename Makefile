@@ -22,6 +22,7 @@
 # make tsan     the stress test under ThreadSanitizer, on nightly; about five minutes with its build
 # make asan     what has unsafe code under AddressSanitizer, on nightly: devices, transports, clients, a mounted server; about six minutes
 # make miri     the lock-free parts of crates/sync under Miri, on nightly, which it completes; about five minutes
+# make test-remote  images of Ceph on a cluster that it starts on this machine, whose packages it installs; about two minutes with its build
 # make age      an image that is filled, aged and emptied for AGE_SECONDS, ten minutes, with e2fsck after each round
 # make crash    the crash tests at full length; about half an hour
 # make soak     message queue namespaces by the ten thousand: nothing lost, nothing left; about five minutes
@@ -52,7 +53,7 @@ PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny api install demo test page check crash explore guest nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs setup
+.PHONY: quick deny api install demo test test-remote page check crash explore guest nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs setup
 
 setup:
 	@tools/setup.sh
@@ -80,6 +81,10 @@ demo: setup
 test: setup
 	cargo test --workspace
 	$(MAKE) shuttle loom
+
+test-remote:
+	@tools/setup.sh remote
+	cargo test -p uext4-testkit --features rbd --test device -- --ignored remote
 
 page:
 	@tools/setup.sh page

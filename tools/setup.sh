@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests and the demo compare with, and prints which; nothing where they are there.
-# usage: setup.sh [page|guest]   page: Chromium, which only `make page` uses; guest: QEMU and mmdebstrap, for `make guest`
+# usage: setup.sh [page|guest|remote]   page: Chromium, which only `make page` uses; guest: QEMU and mmdebstrap, for `make guest`;
+#   remote: Ceph, for `make test-remote`
 set -euo pipefail
 missing=()
 command -v mke2fs >/dev/null && command -v e2fsck >/dev/null && command -v debugfs >/dev/null || missing+=(e2fsprogs)
@@ -33,6 +34,12 @@ if [ "${1-}" = guest ]; then
   for program in cpio mmdebstrap; do
     command -v "$program" >/dev/null || missing+=("$program")
   done
+fi
+if [ "${1-}" = remote ]; then
+  command -v ceph-mon >/dev/null || missing+=(ceph-mon)
+  command -v ceph-osd >/dev/null || missing+=(ceph-osd)
+  command -v rbd >/dev/null || missing+=(ceph-common)
+  command -v radosgw >/dev/null || missing+=(radosgw)
 fi
 # What builds a module of Python from its source: the headers, pip, and what pip builds with.
 python3 -c 'import os, sysconfig, pip; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null ||

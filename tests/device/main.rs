@@ -4,4 +4,6 @@ mod contract;
 mod objects;
 mod permanent_failure;
 mod qcow2;
+#[cfg(feature = "rbd")]
+mod remote_rbd;
 mod two_hosts;

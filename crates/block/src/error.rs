@@ -225,6 +225,17 @@ pub enum BlockError {
         /// How the other one has it open.
         mode: &'static str,
     },
+    /// A client of the cluster holds the lock of the image, and is alive.
+    #[error(
+        "{}: {owner} holds its lock and is alive, or died less than half a minute ago; \
+         `uext4 device break-lock` takes the lock from it", path.display()
+    )]
+    Locked {
+        /// The name as given.
+        path: PathBuf,
+        /// The address of the client.
+        owner: String,
+    },
     /// The kernel has the block device mounted, and writes to it.
     #[error("{}: is mounted read-write at {}", path.display(), dir.display())]
     Mounted {
@@ -269,9 +280,10 @@ impl BlockError {
             | BlockError::Failed { .. } => EIO,
             BlockError::ReadOnly { .. } => EROFS,
             BlockError::NotADevice { .. } => ENOTBLK,
-            BlockError::Busy { .. } | BlockError::Mounted { .. } | BlockError::BacksLoop { .. } => {
-                EBUSY
-            }
+            BlockError::Busy { .. }
+            | BlockError::Locked { .. }
+            | BlockError::Mounted { .. }
+            | BlockError::BacksLoop { .. } => EBUSY,
         })
     }
 

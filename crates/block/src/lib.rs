@@ -17,6 +17,7 @@
 //! | [`range`] | [`RangeDevice`]: a part of a device, such as a partition |
 //! | `nbd` | `NbdDevice`: the export of an NBD server (feature `nbd`) |
 //! | `objects` | `ObjectDevice`: an image in a store of objects (feature `objects`) |
+//! | `rbd` | `RbdDevice`: an image of Ceph, by the librbd of the host (feature `rbd`) |
 //! | [`qcow2`] | [`Qcow2Device`]: a qcow2 image, with backing files |
 //! | [`partitions`] | the tables of GPT and MBR |
 //! | [`image`] | [`open_image`]: from the name of an image to its device |
@@ -52,6 +53,8 @@ pub mod partitions;
 pub mod portable;
 pub mod qcow2;
 pub mod range;
+#[cfg(feature = "rbd")]
+pub mod rbd;
 mod remote;
 mod scheme;
 pub mod stats;
@@ -83,4 +86,6 @@ pub use platform::host_name;
 pub use portable::PortableFile as FileDevice;
 pub use qcow2::Qcow2Device;
 pub use range::RangeDevice;
+#[cfg(feature = "rbd")]
+pub use rbd::{RbdAddress, RbdDevice};
 pub use stats::{CountDevice, DeviceCounts};

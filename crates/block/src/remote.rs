@@ -12,6 +12,8 @@ use crate::nbd::{NbdAddress, NbdDevice};
 #[cfg(feature = "s3")]
 use crate::objects::S3Address;
 use crate::open::OpenOptions;
+#[cfg(feature = "rbd")]
+use crate::rbd::{RbdAddress, RbdDevice};
 use std::fmt;
 use std::sync::Arc;
 
@@ -24,6 +26,9 @@ pub enum RemoteAddress {
     /// In S3.
     #[cfg(feature = "s3")]
     S3(S3Address),
+    /// An image of Ceph.
+    #[cfg(feature = "rbd")]
+    Rbd(RbdAddress),
 }
 
 impl RemoteAddress {
@@ -40,6 +45,10 @@ impl RemoteAddress {
         if name.starts_with(crate::scheme::S3) {
             return S3Address::parse(name).map(RemoteAddress::S3);
         }
+        #[cfg(feature = "rbd")]
+        if name.starts_with(crate::scheme::RBD) {
+            return RbdAddress::parse(name).map(RemoteAddress::Rbd);
+        }
         Err("is on a server that this build has no client for (features nbd, rbd, s3)")
     }
 
@@ -50,6 +59,8 @@ impl RemoteAddress {
             RemoteAddress::Nbd(ref address) => address.identity(),
             #[cfg(feature = "s3")]
             RemoteAddress::S3(ref address) => address.identity(),
+            #[cfg(feature = "rbd")]
+            RemoteAddress::Rbd(ref address) => address.identity(),
         }
     }
 
@@ -63,6 +74,8 @@ impl RemoteAddress {
             RemoteAddress::Nbd(ref address) => Ok(Arc::new(NbdDevice::open(address, options)?)),
             #[cfg(feature = "s3")]
             RemoteAddress::S3(ref address) => Ok(Arc::new(address.open(options)?)),
+            #[cfg(feature = "rbd")]
+            RemoteAddress::Rbd(ref address) => Ok(Arc::new(RbdDevice::open(address, options)?)),
         }
     }
 }
@@ -74,6 +87,8 @@ impl fmt::Display for RemoteAddress {
             RemoteAddress::Nbd(ref address) => address.fmt(f),
             #[cfg(feature = "s3")]
             RemoteAddress::S3(ref address) => address.fmt(f),
+            #[cfg(feature = "rbd")]
+            RemoteAddress::Rbd(ref address) => address.fmt(f),
         }
     }
 }

@@ -13,7 +13,7 @@ pub use std::{
         unix::{
             ffi::OsStrExt,
             fs::{FileExt, MetadataExt, PermissionsExt, symlink},
-            process::ExitStatusExt,
+            process::{CommandExt, ExitStatusExt},
         },
     },
     path::{Path, PathBuf},

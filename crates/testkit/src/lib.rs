@@ -33,6 +33,7 @@
 //! | [`two_hosts`] | hosts that take an image over from each other |
 //! | [`mke2fs`] | images that mke2fs makes |
 //! | [`loop_device`] | loop devices |
+//! | [`ceph`] | clusters of Ceph |
 //! | [`oracle`] | e2fsck, the kernel, `uext4-check` |
 //! | [`prelude`] | names that most tests use |
 // System calls with a user's credentials, in [`calls`].
@@ -43,6 +44,7 @@ pub mod as_root;
 pub mod beside;
 pub mod built;
 pub mod calls;
+pub mod ceph;
 pub mod crash;
 pub mod damage;
 pub mod device;

@@ -1,0 +1,386 @@
+//! The block devices of Ceph (RBD), by the librbd of the host.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`address`] | [`RbdAddress`]: where an image is |
+//! | `cluster` | the connection to a cluster, with the configuration of Ceph's own commands |
+//! | `lock` | the exclusive lock, and how its owner is fenced |
+//! | `requests` | requests that stay inside an object |
+//! | `librbd` | the calls of librbd and librados: all unsafe code |
+//!
+//! Source: `rbd/librbd.h` and `rados/librados.h` of Ceph 16, and Ceph's documentation of RBD exclusive locks.
+//!
+//! # Durability
+//! librbd caches nothing here, so that a write which has returned is on the disks of all replicas. A flush waits for what librbd has in
+//! flight, and then asks the cluster whether this client still holds the lock: if it does not, the flush fails.
+//!
+//! # Failure
+//! A client that has lost the lock, its watch of the image or the right to send requests has failed for good: every later call but a read
+//! is refused with [`Failure::LeaseLost`]. A watch is lost when the OSD that has the head of the image hears nothing of a client for 30
+//! seconds; another host may then take the image over.
+
+pub mod address;
+mod cluster;
+mod librbd;
+mod lock;
+mod requests;
+
+pub use address::RbdAddress;
+
+use self::cluster::Breaking;
+use self::librbd::image::{Image, Request, Transfer};
+use self::librbd::{Pool, watch::Watch};
+use self::lock::LockError;
+use crate::device::{BlockDevice, total_len, total_len_mut};
+use crate::device_id::DeviceId;
+use crate::error::{
+    BlockError, BlockOp, EINVAL, EROFS, Failure, LeaseLoss, Result, check_failure, check_range,
+};
+use crate::open::OpenOptions;
+use std::fmt;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use uext4_sync::assert_may_block;
+
+/// The number with which a cluster refuses a client that is blocklisted (`ESHUTDOWN`).
+const EBLOCKLISTED: i32 = 108;
+/// The longest discard or zeroing that is asked for at a time.
+const RANGE_MAX: u64 = 1 << 28;
+
+/// An image of Ceph, open. A device that can be written to holds the exclusive lock of its image.
+pub struct RbdDevice {
+    address: RbdAddress,
+    /// Of the head of the image; a device that can be written to has one. Removed before the image is closed.
+    watch: Option<Watch>,
+    image: Image,
+    /// Immutable.
+    len: u64,
+    /// Immutable.
+    object_bytes: u64,
+    failure: OnceLock<Failure>,
+}
+
+impl RbdDevice {
+    /// Opens an image: to read from, or with its exclusive lock to write to.
+    ///
+    /// # Errors
+    /// [`BlockError::Locked`]: another client holds the lock, and is alive. [`BlockError::Open`]: librbd is not installed, the cluster
+    /// can't be reached, there is no such image, or it has not the feature `exclusive-lock`; `EROFS`: a snapshot is to be written.
+    pub fn open(address: &RbdAddress, options: &OpenOptions) -> Result<RbdDevice> {
+        let failed = |source| open_error(address, source);
+        if !options.read_only && address.snapshot.is_some() {
+            return Err(failed(io::Error::from_raw_os_error(EROFS)));
+        }
+        let pool = cluster::connect(address, Breaking::Blocklists).map_err(failed)?;
+        let (image, watch) = match options.read_only {
+            true => {
+                let snapshot = address.snapshot.as_deref();
+                let image = Image::open_read_only(&pool, &address.name, snapshot);
+                (image.map_err(failed)?, None)
+            }
+            false => {
+                let (image, watch) = open_locked(address, &pool)?;
+                (image, Some(watch))
+            }
+        };
+        let geometry = image.geometry().map_err(failed)?;
+        if options.size.is_some_and(|size| size > geometry.bytes) {
+            let why = format!("it has {} bytes, which is too small", geometry.bytes);
+            return Err(failed(io::Error::new(ErrorKind::InvalidInput, why)));
+        }
+        Ok(RbdDevice {
+            address: address.clone(),
+            watch,
+            image,
+            len: geometry.bytes,
+            object_bytes: geometry.object_bytes.max(1),
+            failure: OnceLock::new(),
+        })
+    }
+
+    /// Takes the lock of an image from its owner, which may be alive: the cluster refuses all that the owner sends from then on. Returns
+    /// the addresses of the owners; none if the image was not locked.
+    ///
+    /// # Errors
+    /// [`BlockError::Open`].
+    pub fn break_lock(address: &RbdAddress) -> Result<Vec<String>> {
+        let failed = |source| open_error(address, source);
+        let pool = cluster::connect(address, Breaking::Blocklists).map_err(failed)?;
+        let image = Image::open(&pool, &address.name).map_err(failed)?;
+        lock::break_all(address, &pool, &image).map_err(failed)
+    }
+
+    /// Refuses a call that can't be.
+    fn check(&self, op: BlockOp, offset: u64, len: u64) -> Result<()> {
+        assert_may_block("a call of a cluster");
+        if op != BlockOp::Read {
+            if self.watch.is_none() && op != BlockOp::Flush {
+                return Err(BlockError::ReadOnly { op, offset, len });
+            }
+            self.check_watch();
+            check_failure(&self.failure, op, offset, len)?;
+        }
+        check_range(op, offset, len, self.len)
+    }
+
+    /// Notes that the watch is lost.
+    fn check_watch(&self) {
+        let lost = self.watch.as_ref().and_then(Watch::error);
+        if lost.is_some() && self.failure.get().is_none() {
+            self.lose(LeaseLoss::WatchLost);
+        }
+    }
+
+    /// After the right to write was lost: notes how, of which `seen` is what was seen of it.
+    fn lose(&self, seen: LeaseLoss) {
+        let is_blocked = |e: &io::Error| e.raw_os_error() == Some(EBLOCKLISTED);
+        let how = match self.image.is_lock_owner() {
+            Err(e) if is_blocked(&e) => LeaseLoss::Blocklisted,
+            Ok(false) => match self.image.lock_owners() {
+                Err(e) if is_blocked(&e) => LeaseLoss::Blocklisted,
+                Ok(owners) if owners.is_empty() => LeaseLoss::LockBroken,
+                Ok(_) => LeaseLoss::TakenOver,
+                Err(_) => seen,
+            },
+            _ => seen,
+        };
+        let _ = self.failure.set(Failure::LeaseLost(how));
+    }
+
+    /// The error of a call that has failed on the cluster.
+    fn error(&self, op: BlockOp, offset: u64, len: u64, e: io::Error) -> BlockError {
+        if op != BlockOp::Read {
+            match e.raw_os_error() {
+                Some(EBLOCKLISTED) => {
+                    let _ = self.failure.set(Failure::LeaseLost(LeaseLoss::Blocklisted));
+                }
+                // What librbd answers a client without the lock.
+                Some(EROFS) => self.lose(LeaseLoss::LockBroken),
+                _ => {}
+            }
+            if let Err(failed) = check_failure(&self.failure, op, offset, len) {
+                return failed;
+            }
+        }
+        BlockError::io(op, offset, len, e)
+    }
+
+    /// Reads ranges, of which `bytes` begin at `offset` or behind it.
+    fn read_ranges<'a>(
+        &self,
+        ranges: impl IntoIterator<Item = (u64, &'a mut [u8])>,
+        (offset, bytes): (u64, u64),
+    ) -> Result<()> {
+        let requests = requests::in_objects(ranges, self.object_bytes).into_iter();
+        let done = self.image.run(requests.map(|(offset, bufs)| Request {
+            offset,
+            transfer: Transfer::Read(bufs.into_iter().map(IoSliceMut::new).collect()),
+        }));
+        done.map_err(|e| self.error(BlockOp::Read, offset, bytes, e))
+    }
+
+    /// Writes ranges, of which `bytes` begin at `offset` or behind it.
+    fn write_ranges<'a>(
+        &self,
+        ranges: impl IntoIterator<Item = (u64, &'a [u8])>,
+        (offset, bytes): (u64, u64),
+    ) -> Result<()> {
+        let requests = requests::in_objects(ranges, self.object_bytes).into_iter();
+        let done = self.image.run(requests.map(|(offset, bufs)| Request {
+            offset,
+            transfer: Transfer::Write(bufs.into_iter().map(IoSlice::new).collect()),
+        }));
+        done.map_err(|e| self.error(BlockOp::Write, offset, bytes, e))
+    }
+
+    /// Runs requests for a range of any length.
+    fn run_parts(
+        &self,
+        op: BlockOp,
+        (offset, len): (u64, u64),
+        transfer: impl Fn(u64) -> Transfer<'static>,
+    ) -> Result<()> {
+        self.check(op, offset, len)?;
+        let done = requests::parts(offset, len, RANGE_MAX).try_for_each(|(offset, len)| {
+            let transfer = transfer(len);
+            self.image.run([Request { offset, transfer }])
+        });
+        done.map_err(|e| self.error(op, offset, len, e))
+    }
+
+    /// Makes what was written durable for `op`, and the image still ours after that.
+    fn make_durable(&self, op: BlockOp, offset: u64, len: u64) -> Result<()> {
+        let flushed = self.image.run([Request {
+            offset: 0,
+            transfer: Transfer::Flush,
+        }]);
+        match flushed.and_then(|()| self.image.is_lock_owner()) {
+            Ok(true) => self.check_watch(),
+            Ok(false) => self.lose(LeaseLoss::LockBroken),
+            Err(e) => {
+                let error = self.error(op, offset, len, e);
+                let _ = self.failure.set(Failure::WritesLost);
+                return Err(error);
+            }
+        }
+        check_failure(&self.failure, op, offset, len)
+    }
+}
+
+fn open_error(address: &RbdAddress, source: io::Error) -> BlockError {
+    BlockError::Open {
+        path: PathBuf::from(address.to_string()),
+        source,
+    }
+}
+
+/// Opens an image, acquires its lock and watches it.
+fn open_locked(address: &RbdAddress, pool: &Arc<Pool>) -> Result<(Image, Watch)> {
+    let failed = |source| open_error(address, source);
+    let image = Image::open(pool, &address.name).map_err(failed)?;
+    if !image.has_exclusive_lock().map_err(failed)? {
+        let why = format!(
+            "the image has not the feature exclusive-lock, without which two hosts could write it; \
+             `rbd feature enable {} exclusive-lock` adds it",
+            address.image_spec()
+        );
+        return Err(failed(io::Error::new(ErrorKind::Unsupported, why)));
+    }
+    lock::acquire(address, pool, &image).map_err(|e| match e {
+        LockError::Held { owner } => BlockError::Locked {
+            path: PathBuf::from(address.to_string()),
+            owner,
+        },
+        LockError::Io(e) => failed(e),
+    })?;
+    let head = format!("rbd_header.{}", image.id().map_err(failed)?);
+    let watch = Watch::new(pool, &head).map_err(failed)?;
+    // From here on the watch reports what happens to the lock.
+    match image.is_lock_owner().map_err(failed)? {
+        true => Ok((image, watch)),
+        false => Err(failed(io::Error::other("its lock was lost at once"))),
+    }
+}
+
+impl BlockDevice for RbdDevice {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.watch.is_none()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let len = buf.len() as u64;
+        self.check(BlockOp::Read, offset, len)?;
+        self.read_ranges([(offset, buf)], (offset, len))
+    }
+
+    fn read_vectored_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<()> {
+        let len = total_len_mut(bufs);
+        self.check(BlockOp::Read, offset, len)?;
+        let mut at = offset;
+        let ranges = bufs.iter_mut().map(|buf| {
+            at += buf.len() as u64;
+            (at - buf.len() as u64, &mut buf[..])
+        });
+        self.read_ranges(ranges, (offset, len))
+    }
+
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        let mut bytes = 0;
+        for (at, buf) in reads.iter() {
+            self.check(BlockOp::Read, *at, buf.len() as u64)?;
+            bytes += buf.len() as u64;
+        }
+        let first = reads.first().map_or(0, |(at, _)| *at);
+        let ranges = reads.iter_mut().map(|(at, buf)| (*at, &mut **buf));
+        self.read_ranges(ranges, (first, bytes))
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        let len = buf.len() as u64;
+        self.check(BlockOp::Write, offset, len)?;
+        self.write_ranges([(offset, buf)], (offset, len))
+    }
+
+    fn write_vectored_at(&self, offset: u64, bufs: &[IoSlice<'_>]) -> Result<()> {
+        let len = total_len(bufs);
+        self.check(BlockOp::Write, offset, len)?;
+        let mut at = offset;
+        let ranges = bufs.iter().map(|buf| {
+            at += buf.len() as u64;
+            (at - buf.len() as u64, &buf[..])
+        });
+        self.write_ranges(ranges, (offset, len))
+    }
+
+    fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
+        let mut bytes = 0;
+        for (at, buf) in writes {
+            self.check(BlockOp::Write, *at, buf.len() as u64)?;
+            bytes += buf.len() as u64;
+        }
+        let first = writes.first().map_or(0, |(at, _)| *at);
+        self.write_ranges(writes.iter().copied(), (first, bytes))
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.check(BlockOp::Flush, 0, 0)?;
+        match self.watch {
+            Some(_) => self.make_durable(BlockOp::Flush, 0, 0),
+            None => Ok(()),
+        }
+    }
+
+    fn write_fua(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        let len = buf.len() as u64;
+        self.check(BlockOp::Write, offset, len)?;
+        self.write_ranges([(offset, buf)], (offset, len))
+            .inspect_err(|_| {
+                let _ = self.failure.set(Failure::WritesLost);
+            })?;
+        self.make_durable(BlockOp::Write, offset, len)
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.run_parts(BlockOp::Discard, (offset, len), Transfer::Discard)
+    }
+
+    fn zero(&self, offset: u64, len: u64) -> Result<()> {
+        self.run_parts(BlockOp::Zero, (offset, len), Transfer::Zero)
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        match len == self.len {
+            true => Ok(()),
+            false => Err(BlockError::io(
+                BlockOp::SetLen,
+                0,
+                len,
+                io::Error::from_raw_os_error(EINVAL),
+            )),
+        }
+    }
+
+    fn is_fenced(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    fn identity(&self) -> Option<DeviceId> {
+        Some(self.address.identity())
+    }
+}
+
+impl fmt::Debug for RbdDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RbdDevice")
+            .field("address", &self.address)
+            .field("len", &self.len)
+            .field("is_read_only", &self.is_read_only())
+            .field("failure", &self.failure)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,149 @@
+//! A cluster of Ceph on this machine: `tools/ceph.sh`, once for each process that runs tests.
+//!
+//! librbd takes its configuration from the environment. A test that is a client therefore runs itself again, as a process with the
+//! configuration of the cluster: [`is_client`].
+
+use crate::external::*;
+use std::io::{BufRead, BufReader};
+use std::process::{ChildStdin, ChildStdout};
+use std::sync::LazyLock;
+
+/// What `tools/ceph.sh` returns where Ceph is not installed.
+const SKIPPED: i32 = 77;
+/// Which is set in the processes that are clients.
+const CLIENT: &str = "UEXT4_CEPH_CLIENT";
+/// What a test that acts for another is asked to do.
+const ROLE: &str = "UEXT4_CEPH_ROLE";
+
+/// `None` where Ceph is not installed.
+static CLUSTER: LazyLock<Option<Cluster>> = LazyLock::new(Cluster::start);
+
+struct Cluster {
+    /// What clients need in their environment.
+    variables: Vec<(String, String)>,
+    /// A process ends the cluster when this is closed, which the end of this process does.
+    _end: ChildStdin,
+}
+
+impl Cluster {
+    fn start() -> Option<Cluster> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/ceph.sh");
+        let dir = tempfile::tempdir().expect("a directory").keep();
+        let mut waiting = Command::new("sh");
+        let mut waiting = waiting
+            .args([
+                "-c",
+                "cat >/dev/null; \"$1\" stop \"$2\"; rm -rf \"$2\"",
+                "sh",
+            ])
+            .args([&script, &dir])
+            .stdin(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .expect("sh");
+        let end = waiting.stdin.take().expect("a pipe");
+        let output = Command::new(&script)
+            .args([Path::new("start"), &dir])
+            .env("CEPH_PARTS", "rbd")
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("tools/ceph.sh");
+        if output.status.code() == Some(SKIPPED) {
+            return None;
+        }
+        assert!(output.status.success(), "tools/ceph.sh: {}", output.status);
+        let lines = String::from_utf8(output.stdout).expect("UTF-8");
+        let variables = lines.lines().filter_map(|line| line.split_once('='));
+        Some(Cluster {
+            variables: variables
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+            _end: end,
+        })
+    }
+}
+
+/// Whether this process is a client of a cluster. If it is not, runs the test of this name, which calls this, as one, and fails if that
+/// fails.
+pub fn is_client(test: &str) -> bool {
+    if std::env::var_os(CLIENT).is_some() {
+        return true;
+    }
+    if let Some(cluster) = &*CLUSTER {
+        let status = this_test(test)
+            .env(CLIENT, "1")
+            .envs(cluster.variables.iter().cloned())
+            .status();
+        let status = status.expect("the program of the test");
+        assert!(status.success(), "{test}: {status}");
+    }
+    false
+}
+
+fn this_test(test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("a program"));
+    command.args([test, "--exact", "--ignored", "--nocapture"]);
+    command
+}
+
+/// Another client of the same cluster, which runs a test of this program; killed when dropped.
+#[derive(Debug)]
+pub struct Peer {
+    process: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Peer {
+    /// Runs the test of that name in another process, where [`role`] returns `role`.
+    pub fn start(test: &str, role: &str) -> Peer {
+        let mut command = this_test(test);
+        command.env(ROLE, role).stdout(Stdio::piped());
+        let mut process = command.spawn().expect("the program of the test");
+        let lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
+        Peer { process, lines }
+    }
+
+    /// The next line with this mark that it prints, without the mark; `None` if it has ended.
+    pub fn line(&mut self, mark: &str) -> Option<String> {
+        loop {
+            let line = self.lines.next()?.expect("a line");
+            if let Some(rest) = line.strip_prefix(mark) {
+                return Some(rest.to_owned());
+            }
+        }
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(pid, signal).expect("it runs");
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// What [`Peer::start`] asks of this process.
+pub fn role() -> Option<String> {
+    std::env::var(ROLE).ok()
+}
+
+/// Runs `rbd` on the cluster of this client.
+pub fn rbd(arguments: &[&str]) -> String {
+    let printed = crate::program::run(Command::new("rbd").args(arguments));
+    printed.expect("rbd").out
+}
+
+/// Makes an image of so many bytes, of objects of 64 KiB, in the pool `rbd`; returns its name there.
+pub fn new_image(bytes: u64) -> String {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let name = format!("image-{}-{number}", std::process::id());
+    let size = format!("{bytes}B");
+    rbd(&["create", &name, "--size", &size, "--object-size", "64K"]);
+    name
+}
