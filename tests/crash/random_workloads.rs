@@ -16,6 +16,7 @@ fn plan(seed: u64, kernel: bool) -> Plan {
         cuts: 20,
         sample_permille: 50,
         kernel,
+        is_atomic: false,
     }
 }
 
@@ -65,6 +66,19 @@ fn large_values_plan(seed: u64, kernel: bool) -> Plan {
     Plan {
         shape: Shape::LARGE_VALUES[(seed % Shape::LARGE_VALUES.len() as u64) as usize],
         ..plan(seed, kernel)
+    }
+}
+
+/// A device whose flushes are atomic, so that a commit flushes once.
+fn atomic_plan(seed: u64, kernel: bool) -> Plan {
+    let plan = match seed % 2 {
+        0 => plan(seed, kernel),
+        _ => data_mode_plan(seed, kernel),
+    };
+    Plan {
+        is_atomic: true,
+        cuts: 60,
+        ..plan
     }
 }
 
@@ -142,6 +156,11 @@ fn crash_inline_data() {
 #[test]
 fn crash_large_values() {
     run(env_number("UEXT4_CRASH_RUNS", 8), large_values_plan);
+}
+
+#[test]
+fn crash_atomic_flushes() {
+    run(env_number("UEXT4_CRASH_RUNS", 10), atomic_plan);
 }
 
 #[test]

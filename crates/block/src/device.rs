@@ -160,8 +160,8 @@ pub trait BlockDevice: Send + Sync + Debug {
     /// `EINVAL` where the size is fixed.
     fn set_len(&self, len: u64) -> Result<()>;
 
-    /// Whether a flush makes all that was written before it durable at once: after a crash the device is as it was at a flush, so that a
-    /// commit of a journal needs one only.
+    /// Whether a flush, and a [`write_fua`](BlockDevice::write_fua), makes all that was written before it durable at once: after a crash the
+    /// device is as it was at one, so that a commit of a journal needs one only.
     fn is_flush_atomic(&self) -> bool {
         false
     }

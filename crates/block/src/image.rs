@@ -87,6 +87,11 @@ impl ImageName {
         self.is_remote
     }
 
+    /// Whether its client opens connections and files after it has opened the image, which a sandbox forbids.
+    pub fn connects(&self) -> bool {
+        self.is_remote && scheme(&self.path).is_some_and(|scheme| [RBD, S3].contains(&scheme))
+    }
+
     /// Whether it is a device or a part of one, which has its size and can't be replaced: a partition, or what a server has.
     pub fn is_within(&self) -> bool {
         self.is_remote || self.partition.is_some()

@@ -211,8 +211,7 @@ impl Committer {
         // Ordered mode: the data that handles of this transaction published reaches the device
         // before the commit block does.
         if journal.settings.barrier() {
-            journal.cache().device().flush()?;
-            log.flush_if_apart(journal.cache().device())?;
+            log.flush_before_commit(journal.cache().device())?;
         }
         let bytes = log.commit(journal.settings.barrier())?;
         journal

@@ -236,12 +236,18 @@ impl Log {
         written
     }
 
-    /// Flushes the log's device where it is not `device`. Two without an identity may be different ones.
-    pub fn flush_if_apart(&self, device: &Arc<dyn BlockDevice>) -> Result<()> {
+    /// Makes what is written to `device` and to the log durable before the commit block is. A device whose flush is atomic makes all of it
+    /// durable with that block.
+    pub fn flush_before_commit(&self, device: &Arc<dyn BlockDevice>) -> Result<()> {
         let own = self.map.device();
         let identity = own.identity();
+        // Two without an identity may be different ones.
         let is_same = identity.is_some() && identity == device.identity();
-        if !is_same && !Arc::ptr_eq(device, own) {
+        let is_apart = !is_same && !Arc::ptr_eq(device, own);
+        if is_apart || !device.is_flush_atomic() {
+            device.flush()?;
+        }
+        if is_apart {
             own.flush()?;
         }
         Ok(())

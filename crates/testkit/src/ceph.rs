@@ -5,7 +5,7 @@
 
 use crate::external::*;
 use std::io::{BufRead, BufReader};
-use std::process::{ChildStdin, ChildStdout};
+use std::process::ChildStdout;
 use std::sync::LazyLock;
 
 /// What `tools/ceph.sh` returns where Ceph is not installed.
@@ -21,8 +21,8 @@ static CLUSTER: LazyLock<Option<Cluster>> = LazyLock::new(Cluster::start);
 struct Cluster {
     /// What clients need in their environment.
     variables: Vec<(String, String)>,
-    /// A process ends the cluster when this is closed, which the end of this process does.
-    _end: ChildStdin,
+    /// It ends the cluster when its input is closed, which the end of this process does.
+    _end: Child,
 }
 
 impl Cluster {
@@ -30,7 +30,7 @@ impl Cluster {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/ceph.sh");
         let dir = tempfile::tempdir().expect("a directory").keep();
         let mut waiting = Command::new("sh");
-        let mut waiting = waiting
+        let waiting = waiting
             .args([
                 "-c",
                 "cat >/dev/null; \"$1\" stop \"$2\"; rm -rf \"$2\"",
@@ -41,7 +41,6 @@ impl Cluster {
             .process_group(0)
             .spawn()
             .expect("sh");
-        let end = waiting.stdin.take().expect("a pipe");
         let output = Command::new(&script)
             .args([Path::new("start"), &dir])
             .env("CEPH_PARTS", "rbd")
@@ -58,7 +57,7 @@ impl Cluster {
             variables: variables
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .collect(),
-            _end: end,
+            _end: waiting,
         })
     }
 }

@@ -31,6 +31,8 @@ pub struct Plan {
     pub sample_permille: u32,
     /// Whether the kernel can be asked.
     pub kernel: bool,
+    /// Whether a flush of the device is atomic.
+    pub is_atomic: bool,
 }
 
 /// What a workload left.
@@ -57,7 +59,8 @@ pub struct Tally {
 
 /// Runs the workload.
 pub fn record(plan: &Plan) -> Result<Recording> {
-    let device = Arc::new(RecordDevice::new(plan.shape.make()?)?);
+    let device = RecordDevice::new(plan.shape.make()?)?;
+    let device = Arc::new(device.atomic(plan.is_atomic));
     let fs = mount_in(Arc::clone(&device) as Arc<_>, plan.seed, plan.data)?;
     let mut rng = Rng::with_seed(plan.seed);
     apply(
@@ -167,7 +170,10 @@ pub fn examine(plan: &Plan, recording: &Recording) -> Result<Tally> {
     };
     let mut replayer = recording.log.replayer();
     for cut in cuts(plan, &recording.log, &mut rng) {
-        let image = replayer.image_at(&cut);
+        let image = match plan.is_atomic {
+            true => replayer.image_at(&recording.log.last_flush(&cut)),
+            false => replayer.image_at(&cut),
+        };
         let sampled = rng.u32(..1000) < plan.sample_permille;
         judge(plan, recording, &cut, image, sampled)
             .with_context(|| format!("seed {}, {}, {cut:?}", plan.seed, plan.shape.name))?;

@@ -5,15 +5,15 @@
 //! as that names a backing file. Nothing is opened afterwards: neither a path nor a ring.
 
 use super::limits;
-use super::request::{MountRequest, Source};
+use super::request::{MountRequest, Source, WirePath};
 use crate::failure::Failure;
 use crate::options::Options;
 use crate::sandbox::{self, Confinement, Serves};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use uext4::{BlockError, Errno, ImageFiles};
+use uext4::{BlockError, Errno, ImageFiles, ImageName};
 use uext4_fuse::settings::Synchronous;
 use uext4_fuse::{ServeOptions, ServerOptions, TransportResources};
 
@@ -50,6 +50,9 @@ impl Confined {
         let mut options = request.options()?;
         let owner = rustix::process::getuid().as_raw();
         raise_open_files_max();
+        if request.sandbox {
+            check_confinable(request)?;
+        }
         let devices = match &request.source {
             Source::Image(path) => Some(open_devices(&path.0, &options)?),
             Source::Queues => None,
@@ -110,6 +113,22 @@ impl Confined {
             owner,
             confinement,
         })
+    }
+}
+
+/// Refuses an image whose client the sandbox would end.
+fn check_confinable(request: &MountRequest) -> Result<(), Failure> {
+    let Source::Image(WirePath(image)) = &request.source else {
+        return Ok(());
+    };
+    let journal = request.journal.as_ref().map(|path| &path.0);
+    let connects = |path: &&PathBuf| ImageName::parse(path).connects();
+    match [Some(image), journal].into_iter().flatten().find(connects) {
+        None => Ok(()),
+        Some(path) => Err(Failure::new(format_args!(
+            "{}: its client opens connections, which the sandbox forbids; if the image is trusted, mount it with --no-sandbox",
+            path.display()
+        ))),
     }
 }
 

@@ -103,6 +103,8 @@ pub struct RecordDevice<D> {
     inner: D,
     /// Immutable.
     base: MemoryDevice,
+    /// Immutable: whether it says that its flush is atomic.
+    is_atomic: bool,
     ops: Mutex<Vec<RecordOp>>,
 }
 
@@ -118,8 +120,14 @@ impl<D: BlockDevice> RecordDevice<D> {
         RecordDevice {
             inner,
             base,
+            is_atomic: false,
             ops: Mutex::new(&class::DEVICE, Vec::new()),
         }
+    }
+
+    /// Makes its flushes atomic: a power loss leaves [`RecordLog::last_flush`].
+    pub fn atomic(self, is_atomic: bool) -> RecordDevice<D> {
+        RecordDevice { is_atomic, ..self }
     }
 
     /// Puts a marker into the log: "fsync of X returned here".
@@ -177,10 +185,18 @@ impl<D: BlockDevice> BlockDevice for RecordDevice<D> {
     }
 
     fn write_fua(&self, offset: u64, buf: &[u8]) -> Result<()> {
+        if self.is_atomic {
+            self.write_at(offset, buf)?;
+            return self.flush();
+        }
         let data = Arc::from(buf);
         self.inner.write_fua(offset, buf)?;
         self.push_write(offset, data, true);
         Ok(())
+    }
+
+    fn is_flush_atomic(&self) -> bool {
+        self.is_atomic
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {

@@ -46,6 +46,15 @@ impl RecordLog {
         self.replayer().ignore_flushes().image_at(cut)
     }
 
+    /// What a device whose flushes are atomic has at `cut`: all up to its last flush.
+    pub fn last_flush(&self, cut: &Cut) -> Cut {
+        let ops = &self.ops[..cut.at_op.min(self.ops.len())];
+        let flush = ops
+            .iter()
+            .rposition(|op| matches!(op, RecordOp::Flush { .. }));
+        Cut::at(flush.map_or(0, |at| at + 1))
+    }
+
     /// Makes images of many cuts.
     pub fn replayer(&self) -> Replayer<'_> {
         Replayer::new(self)
