@@ -29,8 +29,8 @@ impl Cluster {
     fn start() -> Option<Cluster> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/ceph.sh");
         let dir = tempfile::tempdir().expect("a directory").keep();
-        let mut waiting = Command::new("sh");
-        let waiting = waiting
+        let mut ender = Command::new("sh");
+        let ender = ender
             .args([
                 "-c",
                 "cat >/dev/null; \"$1\" stop \"$2\"; rm -rf \"$2\"",
@@ -41,6 +41,10 @@ impl Cluster {
             .process_group(0)
             .spawn()
             .expect("sh");
+        let mut cluster = Cluster {
+            variables: Vec::new(),
+            _end: ender,
+        };
         let output = Command::new(&script)
             .args([Path::new("start"), &dir])
             .env("CEPH_PARTS", "rbd")
@@ -53,12 +57,9 @@ impl Cluster {
         assert!(output.status.success(), "tools/ceph.sh: {}", output.status);
         let lines = String::from_utf8(output.stdout).expect("UTF-8");
         let variables = lines.lines().filter_map(|line| line.split_once('='));
-        Some(Cluster {
-            variables: variables
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .collect(),
-            _end: waiting,
-        })
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        cluster.variables = variables.collect();
+        Some(cluster)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What was read of segments, kept in memory and on the disk of this host.
 
+use super::chunk::{CHUNK, Chunk};
 use super::disk_cache::DiskCache;
 use super::names::Segment;
 use super::page::{BLOCK, Location, crc32c};
@@ -9,33 +10,10 @@ use quick_cache::sync::Cache;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that are read of a segment at a time.
-pub const CHUNK: usize = 256 << 10;
 /// Bytes of chunks that are kept in memory.
 const KEPT: u64 = 64 << 20;
 /// Requests of one read that are in flight.
 pub const IN_FLIGHT: usize = 16;
-
-/// A part of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Chunk {
-    /// The segment.
-    pub segment: Segment,
-    /// Its number in the segment.
-    pub index: u16,
-}
-
-impl Chunk {
-    /// Those that bytes of a segment are in.
-    pub fn of(location: Location, len: usize) -> impl Iterator<Item = Chunk> {
-        let start = usize::from(location.at) * BLOCK;
-        let indexes = start / CHUNK..(start + len).div_ceil(CHUNK);
-        indexes.map(move |index| Chunk {
-            segment: location.segment,
-            index: index as u16,
-        })
-    }
-}
 
 #[derive(Clone, Debug)]
 struct Bytes;

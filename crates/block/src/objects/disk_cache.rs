@@ -1,6 +1,6 @@
 //! What was read of a store, on the disk of this host: it survives restarts, and is bounded.
 
-use super::chunks::Chunk;
+use super::chunk::Chunk;
 use super::names::Segment;
 use std::collections::BTreeMap;
 use std::fs;

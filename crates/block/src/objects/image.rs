@@ -4,7 +4,6 @@
 //! `edges`, then `view` and, of changes, a shard. `lease` and `flushes` are never held with them. None is held over a call of the store but
 //! `edges`, which a write of a part of a block holds while it reads the rest, and `lease`.
 
-use super::collect;
 use super::flush;
 use super::lease::{self, Pin, Stopped, advance};
 use super::map::Map;
@@ -243,7 +242,7 @@ impl Image {
     ///
     /// # Errors
     /// As [`flush::write`]; another flush failed, whose reason [`Image::failure`] has: `None`.
-    pub fn flush(self: &Arc<Image>) -> Result<(), Option<Stopped>> {
+    pub fn flush(&self) -> Result<(), Option<Stopped>> {
         let mut flushes = self.flushes.lock();
         let mine = flushes.begun + 1;
         loop {
@@ -269,7 +268,6 @@ impl Image {
             self.flushed.notify_all();
             drop(flushes);
             done?;
-            collect::begin_if_due(self);
             return Ok(());
         }
     }

@@ -1,6 +1,7 @@
 //! The map of an image: where each block is at a root.
 
-use super::chunks::{CHUNK, Chunk, Chunks, IN_FLIGHT};
+use super::chunk::Chunk;
+use super::chunks::{Chunks, IN_FLIGHT};
 use super::names::Segment;
 use super::page::{BLOCK, ENTRIES, Location, PAGE, Page};
 use super::root::{Root, TABLE_ENTRY};
@@ -69,7 +70,7 @@ impl Map {
         Ok(self.page(leaf)?.get(block as usize % ENTRIES))
     }
 
-    /// The blocks of a range that are no holes.
+    /// The blocks of a range that have bytes.
     ///
     /// # Errors
     /// As [`Chunks::read`].
@@ -162,8 +163,6 @@ impl Map {
         Ok(())
     }
 }
-
-const _: () = assert!(CHUNK.is_multiple_of(BLOCK));
 
 /// Does so many things, several at a time.
 ///

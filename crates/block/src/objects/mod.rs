@@ -8,7 +8,7 @@
 //! | `root` | [`Root`]: what the image was at a flush |
 //! | `page` | the pages of the map |
 //! | `map` | from a block to its bytes |
-//! | `chunks`, `disk_cache` | what was read, in memory and on the disk of this host |
+//! | `chunk`, `chunks`, `disk_cache` | what was read, in memory and on the disk of this host |
 //! | `writeback` | what was written since the last flush |
 //! | `segments`, `flush` | from that to segments and a new root |
 //! | `lease` | the right to write, and what readers pin |
@@ -17,8 +17,8 @@
 //!
 //! # Format
 //! An image is a prefix of names. `root/N` is what it was at its flush N: its size, and a table of pages, of pages, of blocks. Blocks and pages
-//! are in `segment/EPOCH/N`, which are written once. A flush writes segments, then root N + 1, which must not exist: whoever makes it is the
-//! writer. An entry has the CRC32C of what it leads to.
+//! are in `segment/EPOCH/N`, which are written once. A flush writes segments, then root N + 1, which must not exist: the host that makes it is
+//! the writer. An entry has the CRC32C of what it leads to.
 //!
 //! # Exclusion
 //! A host that writes for the first time makes the next root with an epoch of its own. The writer before, whether it lives, hangs or is cut
@@ -29,6 +29,7 @@
 
 #[cfg(feature = "s3")]
 mod address;
+mod chunk;
 mod chunks;
 mod collect;
 mod disk_cache;

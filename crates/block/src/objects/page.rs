@@ -104,7 +104,7 @@ impl Page {
         self.0.iter().all(|entry| entry.is_hole())
     }
 
-    /// The entries that are no holes.
+    /// The entries that lead to bytes.
     pub fn locations(&self) -> impl Iterator<Item = (usize, Location)> + '_ {
         let all = self.0.iter().copied().enumerate();
         all.filter(|(_, location)| !location.is_hole())

@@ -113,7 +113,7 @@ impl Root {
             return Err("is too short");
         }
         if !body.starts_with(&MAGIC) {
-            return Err("is no root of an image");
+            return Err("is not a root of an image");
         }
         if crc32c(body) != u32::from_le_bytes(*crc) {
             return Err("has a wrong checksum");
