@@ -5,7 +5,7 @@
 
 use crate::external::*;
 use std::io::{BufRead, BufReader};
-use std::process::{ChildStdin, ChildStdout};
+use std::process::ChildStdout;
 use std::sync::LazyLock;
 
 /// What `tools/ceph.sh` returns where Ceph is not installed.
@@ -21,27 +21,15 @@ static CLUSTER: LazyLock<Option<Cluster>> = LazyLock::new(Cluster::start);
 struct Cluster {
     /// What clients need in their environment.
     variables: Vec<(String, String)>,
-    /// A process ends the cluster when this is closed, which the end of this process does.
-    _end: ChildStdin,
+    /// Ends the cluster when its standard input is closed, which the end of this process does.
+    _stopper: Child,
 }
 
 impl Cluster {
     fn start() -> Option<Cluster> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/ceph.sh");
         let dir = tempfile::tempdir().expect("a directory").keep();
-        let mut waiting = Command::new("sh");
-        let mut waiting = waiting
-            .args([
-                "-c",
-                "cat >/dev/null; \"$1\" stop \"$2\"; rm -rf \"$2\"",
-                "sh",
-            ])
-            .args([&script, &dir])
-            .stdin(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .expect("sh");
-        let end = waiting.stdin.take().expect("a pipe");
+        let mut stopper = stop_at_end(&script, &dir);
         let output = Command::new(&script)
             .args([Path::new("start"), &dir])
             .env("CEPH_PARTS", "rbd")
@@ -49,6 +37,8 @@ impl Cluster {
             .output()
             .expect("tools/ceph.sh");
         if output.status.code() == Some(SKIPPED) {
+            // This closes its standard input.
+            stopper.wait().expect("it ends");
             return None;
         }
         assert!(output.status.success(), "tools/ceph.sh: {}", output.status);
@@ -58,9 +48,24 @@ impl Cluster {
             variables: variables
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .collect(),
-            _end: end,
+            _stopper: stopper,
         })
     }
+}
+
+/// A process that ends the cluster when this one has ended, however it does.
+fn stop_at_end(script: &Path, dir: &Path) -> Child {
+    Command::new("sh")
+        .args([
+            "-c",
+            "cat >/dev/null; \"$1\" stop \"$2\"; rm -rf \"$2\"",
+            "sh",
+        ])
+        .args([script, dir])
+        .stdin(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .expect("sh")
 }
 
 /// Whether this process is a client of a cluster. If it is not, runs the test of this name, which calls this, as one, and fails if that
