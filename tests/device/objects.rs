@@ -74,7 +74,7 @@ fn contract_objects_power_loss() {
         drop(device);
         let device = open(&store, &OpenOptions::read_only()).unwrap();
         let found = MemoryDevice::copy_of(&device).unwrap().snapshot();
-        let flushed = flushed.unwrap_or_else(|| vec![0; 4 << 20].into());
+        let flushed = flushed.unwrap_or_else(|| vec![0; 4 << 20]);
         assert!(found[..] == flushed[..], "seed {seed}");
     }
 }

@@ -21,30 +21,15 @@ static CLUSTER: LazyLock<Option<Cluster>> = LazyLock::new(Cluster::start);
 struct Cluster {
     /// What clients need in their environment.
     variables: Vec<(String, String)>,
-    /// It ends the cluster when its input is closed, which the end of this process does.
-    _end: Child,
+    /// Ends the cluster when its standard input is closed, which the end of this process does.
+    _stopper: Child,
 }
 
 impl Cluster {
     fn start() -> Option<Cluster> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/ceph.sh");
         let dir = tempfile::tempdir().expect("a directory").keep();
-        let mut ender = Command::new("sh");
-        let ender = ender
-            .args([
-                "-c",
-                "cat >/dev/null; \"$1\" stop \"$2\"; rm -rf \"$2\"",
-                "sh",
-            ])
-            .args([&script, &dir])
-            .stdin(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .expect("sh");
-        let mut cluster = Cluster {
-            variables: Vec::new(),
-            _end: ender,
-        };
+        let mut stopper = stop_at_end(&script, &dir);
         let output = Command::new(&script)
             .args([Path::new("start"), &dir])
             .env("CEPH_PARTS", "rbd")
@@ -52,15 +37,35 @@ impl Cluster {
             .output()
             .expect("tools/ceph.sh");
         if output.status.code() == Some(SKIPPED) {
+            // This closes its standard input.
+            stopper.wait().expect("it ends");
             return None;
         }
         assert!(output.status.success(), "tools/ceph.sh: {}", output.status);
         let lines = String::from_utf8(output.stdout).expect("UTF-8");
         let variables = lines.lines().filter_map(|line| line.split_once('='));
-        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        cluster.variables = variables.collect();
-        Some(cluster)
+        Some(Cluster {
+            variables: variables
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+            _stopper: stopper,
+        })
     }
+}
+
+/// A process that ends the cluster when this one has ended, however it does.
+fn stop_at_end(script: &Path, dir: &Path) -> Child {
+    Command::new("sh")
+        .args([
+            "-c",
+            "cat >/dev/null; \"$1\" stop \"$2\"; rm -rf \"$2\"",
+            "sh",
+        ])
+        .args([script, dir])
+        .stdin(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .expect("sh")
 }
 
 /// Whether this process is a client of a cluster. If it is not, runs the test of this name, which calls this, as one, and fails if that

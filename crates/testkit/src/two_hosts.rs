@@ -1,7 +1,7 @@
 //! Hosts that take an image in a store over from each other, as a seed says: what they write, what the network does to it, and which of them
 //! is stopped, dies or is cut off.
 //!
-//! What is checked: whoever takes over reads what was durable, or what a flush without an answer would have made; a host that was taken over has
+//! What is checked: a host that takes over reads what was durable, or what a flush without an answer would have made; a host that was taken over has
 //! no flush that says Ok; a reader reads one root, whatever is collected; and nothing is left that nothing needs.
 
 use crate::external::*;
@@ -200,7 +200,7 @@ impl World {
         let found = content(&device)?;
         ensure!(
             self.may_be.contains(&found),
-            "who takes over reads {found:?}, which is none of {:?}",
+            "a host that takes over reads {found:?}, which is none of {:?}",
             self.may_be
         );
         if self.rng.u8(..4) == 0 {

@@ -16,8 +16,8 @@ const CACHE_BYTES: u64 = 1 << 30;
 /// `s3://BUCKET/PREFIX`: the names of an image's objects begin with `PREFIX/`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct S3Address {
-    pub(super) bucket: String,
-    pub(super) prefix: String,
+    bucket: String,
+    prefix: String,
 }
 
 impl S3Address {
@@ -57,7 +57,7 @@ impl S3Address {
     /// # Errors
     /// [`BlockError::Open`]: what is missing to reach it.
     pub fn store(&self) -> Result<S3Store> {
-        S3Store::new(self).map_err(|why| BlockError::Open {
+        S3Store::new(&self.bucket, &self.prefix).map_err(|why| BlockError::Open {
             path: PathBuf::from(self.to_string()),
             source: why.into(),
         })

@@ -61,7 +61,7 @@ use self::page::BLOCK;
 use self::root::Root;
 use crate::device::BlockDevice;
 use crate::device_id::DeviceId;
-use crate::error::{BlockError, BlockOp, EINVAL, Result, check_failure, check_range};
+use crate::error::{BlockError, BlockOp, EINVAL, Failure, Result, check_failure, check_range};
 use crate::open::OpenOptions;
 use std::io;
 use std::path::PathBuf;
@@ -311,20 +311,19 @@ impl BlockDevice for ObjectDevice {
 
     fn flush(&self) -> Result<()> {
         self.begin(BlockOp::Flush, 0, 0)?;
-        self.image
-            .flush()
-            .map_err(|why| match (why, self.image.failure.get()) {
-                (Some(why @ Stopped::Store(_)), _) => self.stopped(BlockOp::Flush, 0, 0, why),
-                (why, failure) => BlockError::Failed {
-                    op: BlockOp::Flush,
-                    offset: 0,
-                    len: 0,
-                    why: failure
-                        .copied()
-                        .or(why.map(|why| why.failure()))
-                        .unwrap_or(crate::Failure::WritesLost),
-                },
-            })
+        self.image.flush().map_err(|why| match why {
+            Some(why) => self.stopped(BlockOp::Flush, 0, 0, why),
+            None => BlockError::Failed {
+                op: BlockOp::Flush,
+                offset: 0,
+                len: 0,
+                why: *self.image.failure.get_or_init(|| Failure::WritesLost),
+            },
+        })?;
+        if self.image.is_writer() {
+            collect::begin_if_due(&self.image);
+        }
+        Ok(())
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {

@@ -1,6 +1,5 @@
 //! Buckets of S3, and of what works as it does.
 
-use super::address::S3Address;
 use super::store::{Created, ObjectStore, StoreError, StoreResult};
 use futures_util::StreamExt;
 use opendal::{ErrorKind, Operator, services};
@@ -33,15 +32,13 @@ pub struct S3Store {
 }
 
 impl S3Store {
-    /// Of an address. No request is made.
+    /// Of a prefix in a bucket. No request is made.
     ///
     /// # Errors
     /// What is missing.
-    pub fn new(address: &S3Address) -> StoreResult<S3Store> {
+    pub fn new(bucket: &str, prefix: &str) -> StoreResult<S3Store> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let mut builder = services::S3::default()
-            .bucket(&address.bucket)
-            .root(&address.prefix);
+        let mut builder = services::S3::default().bucket(bucket).root(prefix);
         let endpoint = variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL"));
         let region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
         match (&endpoint, region) {

@@ -2,12 +2,13 @@
 
 use super::address::RbdAddress;
 use super::librbd::{Cluster, Pool};
-use super::lock::BLOCKLIST_SECONDS;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 /// Options of Ceph's commands, separated by spaces.
 const ARGUMENTS: &str = "CEPH_ARGS";
+/// For how long an owner stays blocklisted whose lock was broken: ten years.
+pub const BLOCKLIST_SECONDS: u32 = 10 * 365 * 24 * 60 * 60;
 const ENOENT: i32 = 2;
 const ETIMEDOUT: i32 = 110;
 /// For how long the monitors are waited for, in seconds: an option, its default, and the value here.

@@ -3,16 +3,14 @@
 //! # Fencing
 //! The cluster refuses the requests of a client that is blocklisted. So the lock of a client is broken only after that client was
 //! blocklisted, and after this one has the map of the cluster which says so: each OSD that this client uses has that map before it answers.
-//! A host that hangs and continues later, or that comes back into the network, finds its requests refused. What blocklisted it does not
+//! A host that hangs and continues later, or that is connected to the network again, finds its requests refused. What blocklisted it does not
 //! expire before that: by default it would after an hour.
 
 use super::address::RbdAddress;
-use super::cluster::{self, Breaking};
+use super::cluster::{self, BLOCKLIST_SECONDS, Breaking};
 use super::librbd::{Pool, image::Image};
 use std::io;
 
-/// For how long an owner stays blocklisted whose lock was broken: ten years.
-pub const BLOCKLIST_SECONDS: u32 = 10 * 365 * 24 * 60 * 60;
 /// Owners that may take the lock one after the other while this client tries.
 const ATTEMPTS: usize = 8;
 const ENOENT: i32 = 2;
