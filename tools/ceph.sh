@@ -3,7 +3,7 @@
 # Without manager and replicas. A start takes about ten seconds.
 # usage: ceph.sh start DIR   starts it and prints, as NAME=VALUE lines, what clients need:
 #                            CEPH_CONF, of the pool `rbd` and the pool `rbd-other`;
-#                            AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, of one user that can create buckets.
+#                            AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, of one user with a bucket, `images`.
 #                            Without Ceph it prints what is missing on standard error, and exits with 77.
 #        ceph.sh stop DIR    ends it, and leaves DIR with its logs
 #   CEPH_PARTS: `rbd` leaves out the gateway
@@ -43,6 +43,24 @@ quietly() {
 daemon() {
   local name=$1; shift
   quietly "$@" --pid-file "$dir/$name.pid" </dev/null
+}
+# Makes a bucket: a request with a signature of AWS, version 4.
+make_bucket() {
+  python3 - "$1" "127.0.0.1:$s3_port" "$access_key" "$secret_key" <<'PYTHON'
+import datetime, hashlib, hmac, sys, urllib.request
+bucket, host, access_key, secret_key = sys.argv[1:]
+now = datetime.datetime.now(datetime.timezone.utc)
+stamp, day, body = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d"), hashlib.sha256(b"").hexdigest()
+names, scope = "host;x-amz-content-sha256;x-amz-date", f"{day}/us-east-1/s3/aws4_request"
+request = f"PUT\n/{bucket}\n\nhost:{host}\nx-amz-content-sha256:{body}\nx-amz-date:{stamp}\n\n{names}\n{body}"
+text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
+key = ("AWS4" + secret_key).encode()
+for part in [day, "us-east-1", "s3", "aws4_request", text]:
+    key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+authorization = f"AWS4-HMAC-SHA256 Credential={access_key}/{scope}, SignedHeaders={names}, Signature={key.hex()}"
+headers = {"x-amz-date": stamp, "x-amz-content-sha256": body, "Authorization": authorization}
+urllib.request.urlopen(urllib.request.Request(f"http://{host}/{bucket}", method="PUT", headers=headers), timeout=20)
+PYTHON
 }
 trap 'status=$?; if [ $status != 0 ]; then stop; fi; exit $status' EXIT
 
@@ -122,6 +140,7 @@ quietly radosgw-admin -n client.rgw user create --uid=test --display-name=test -
 daemon radosgw radosgw -n client.rgw
 for _ in $(seq 400); do
   if (exec 3<>"/dev/tcp/127.0.0.1/$s3_port") 2>/dev/null; then
+    quietly make_bucket images
     echo "AWS_ENDPOINT_URL=http://127.0.0.1:$s3_port"
     echo "AWS_REGION=us-east-1"
     echo "AWS_ACCESS_KEY_ID=$access_key"

@@ -332,6 +332,7 @@ fn power_lost_with_all_data_in_the_journal() {
             cuts: 20,
             sample_permille: 50,
             kernel: false,
+            is_atomic: false,
         };
         let recording = record(&plan).expect("agrees");
         examine(&plan, &recording).expect("survives");

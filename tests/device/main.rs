@@ -6,4 +6,6 @@ mod permanent_failure;
 mod qcow2;
 #[cfg(feature = "rbd")]
 mod remote_rbd;
+#[cfg(feature = "s3")]
+mod remote_s3;
 mod two_hosts;

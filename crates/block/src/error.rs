@@ -287,6 +287,11 @@ impl BlockError {
         })
     }
 
+    /// Whether it could not be opened because it does not exist.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, BlockError::Open { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// What was asked of the device; `None` when it couldn't be opened.
     pub fn op(&self) -> Option<BlockOp> {
         match self {

@@ -88,4 +88,5 @@ pub use qcow2::Qcow2Device;
 pub use range::RangeDevice;
 #[cfg(feature = "rbd")]
 pub use rbd::{RbdAddress, RbdDevice};
+pub use remote::{RemoteAddress, RemoteInfo, images_of};
 pub use stats::{CountDevice, DeviceCounts};

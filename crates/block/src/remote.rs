@@ -75,9 +75,129 @@ impl RemoteAddress {
             #[cfg(feature = "s3")]
             RemoteAddress::S3(ref address) => Ok(Arc::new(address.open(options)?)),
             #[cfg(feature = "rbd")]
-            RemoteAddress::Rbd(ref address) => Ok(Arc::new(RbdDevice::open(address, options)?)),
+            RemoteAddress::Rbd(ref address) => {
+                let opened = RbdDevice::open(address, options);
+                let device = match (opened, options.size.filter(|_| options.create)) {
+                    (Err(e), Some(size)) if e.is_missing() => {
+                        address.create(size)?;
+                        RbdDevice::open(address, options)?
+                    }
+                    (opened, _) => opened?,
+                };
+                Ok(Arc::new(device))
+            }
         }
     }
+}
+
+/// What a server knows of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteInfo {
+    /// The size in bytes.
+    pub bytes: u64,
+    /// The host or the client that writes it, or wrote it last where the server does not know whether it still does; `None`: none.
+    pub writer: Option<String>,
+    /// How often the right to write was taken; `None` where the server does not count.
+    pub epoch: Option<u64>,
+    /// Readers that keep what they read.
+    pub readers: Option<u64>,
+}
+
+/// What is asked of the server itself.
+impl RemoteAddress {
+    /// Makes an image of zeros.
+    ///
+    /// # Errors
+    /// It exists; the server's; an NBD server makes none.
+    pub fn create(&self, len: u64) -> Result<()> {
+        match *self {
+            #[cfg(feature = "nbd")]
+            RemoteAddress::Nbd(_) => Err(self.unsupported("makes no exports")),
+            #[cfg(feature = "s3")]
+            RemoteAddress::S3(ref address) => address.create(len),
+            #[cfg(feature = "rbd")]
+            RemoteAddress::Rbd(ref address) => address.create(len),
+        }
+    }
+
+    /// Removes an image that is not in use.
+    ///
+    /// # Errors
+    /// The server's; an NBD server removes none.
+    pub fn remove(&self) -> Result<()> {
+        match *self {
+            #[cfg(feature = "nbd")]
+            RemoteAddress::Nbd(_) => Err(self.unsupported("removes no exports")),
+            #[cfg(feature = "s3")]
+            RemoteAddress::S3(ref address) => address.remove(),
+            #[cfg(feature = "rbd")]
+            RemoteAddress::Rbd(ref address) => address.remove(),
+        }
+    }
+
+    /// What the server knows.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn info(&self) -> Result<RemoteInfo> {
+        match *self {
+            #[cfg(feature = "nbd")]
+            RemoteAddress::Nbd(ref address) => Ok(RemoteInfo {
+                bytes: NbdDevice::open(address, &OpenOptions::read_only())?.len(),
+                writer: None,
+                epoch: None,
+                readers: None,
+            }),
+            #[cfg(feature = "s3")]
+            RemoteAddress::S3(ref address) => address.info(),
+            #[cfg(feature = "rbd")]
+            RemoteAddress::Rbd(ref address) => address.info(),
+        }
+    }
+
+    /// Takes the right to write from the host that has it, alive or not: nothing that it still writes has an effect.
+    ///
+    /// # Errors
+    /// The server's; NBD has no such right.
+    pub fn break_lock(&self) -> Result<()> {
+        match *self {
+            #[cfg(feature = "nbd")]
+            RemoteAddress::Nbd(_) => Err(self.unsupported(
+                "can't keep a host out; `--exclusive-elsewhere` takes an image over whose host is known to be gone",
+            )),
+            #[cfg(feature = "s3")]
+            RemoteAddress::S3(ref address) => address.break_lock(),
+            #[cfg(feature = "rbd")]
+            RemoteAddress::Rbd(ref address) => RbdDevice::break_lock(address).map(drop),
+        }
+    }
+
+    #[cfg(feature = "nbd")]
+    fn unsupported(&self, why: &str) -> crate::error::BlockError {
+        crate::error::BlockError::Image {
+            path: self.to_string().into(),
+            why: format!("is on an NBD server, which {why}"),
+        }
+    }
+}
+
+/// The images that a pool, a namespace or a prefix of a bucket has: names to open them by.
+///
+/// # Errors
+/// The server's; an NBD server is not asked.
+pub fn images_of(place: &str) -> Result<Vec<String>> {
+    #[cfg(feature = "s3")]
+    if place.starts_with(crate::scheme::S3) {
+        return crate::objects::images_of(place);
+    }
+    #[cfg(feature = "rbd")]
+    if place.starts_with(crate::scheme::RBD) {
+        return crate::rbd::images_of(place);
+    }
+    Err(crate::error::BlockError::Image {
+        path: place.into(),
+        why: "is not a pool (rbd:POOL) or a prefix of a bucket (s3://BUCKET/PREFIX) that this build has a client for".into(),
+    })
 }
 
 impl fmt::Display for RemoteAddress {

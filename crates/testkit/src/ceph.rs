@@ -32,7 +32,6 @@ impl Cluster {
         let mut stopper = stop_at_end(&script, &dir);
         let output = Command::new(&script)
             .args([Path::new("start"), &dir])
-            .env("CEPH_PARTS", "rbd")
             .stderr(Stdio::inherit())
             .output()
             .expect("tools/ceph.sh");
@@ -122,6 +121,15 @@ impl Peer {
     pub fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.process);
         rustix::process::kill_process(pid, signal).expect("it runs");
+    }
+}
+
+impl Peer {
+    /// Sends it a signal, if it has not ended.
+    pub fn signal_if_alive(&mut self, signal: rustix::process::Signal) {
+        if self.process.try_wait().expect("a child").is_none() {
+            self.signal(signal);
+        }
     }
 }
 

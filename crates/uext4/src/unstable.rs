@@ -11,6 +11,7 @@ use uext4_vfs::{Error, Result, WalkFlags};
 pub use crate::image_options::ImageConfig;
 #[cfg(target_os = "linux")]
 pub use uext4_block::LatencyDevice;
+pub use uext4_block::{RemoteAddress, images_of};
 #[cfg(target_os = "linux")]
 pub use uext4_build::subordinate_ids;
 pub use uext4_build::{

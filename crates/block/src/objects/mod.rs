@@ -3,7 +3,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `store` | [`ObjectStore`]: what a store does |
-//! | `s3`, `address` | S3, and where an image is in it (feature `s3`) |
+//! | `s3`, `address`, `administration` | S3, where an image is in it, and images as a whole (feature `s3`) |
 //! | `names` | the names of the objects of an image |
 //! | `root` | [`Root`]: what the image was at a flush |
 //! | `page` | the pages of the map |
@@ -29,6 +29,8 @@
 
 #[cfg(feature = "s3")]
 mod address;
+#[cfg(feature = "s3")]
+mod administration;
 mod chunk;
 mod chunks;
 mod collect;
@@ -48,6 +50,8 @@ mod writeback;
 
 #[cfg(feature = "s3")]
 pub use address::S3Address;
+#[cfg(feature = "s3")]
+pub use administration::images_of;
 #[cfg(feature = "s3")]
 pub use s3::S3Store;
 pub use store::{Created, ObjectStore, StoreError, StoreResult};

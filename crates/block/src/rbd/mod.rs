@@ -3,6 +3,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`address`] | [`RbdAddress`]: where an image is |
+//! | `administration` | images as a whole: made, listed, removed |
 //! | `cluster` | the connection to a cluster, with the configuration of Ceph's own commands |
 //! | `lock` | the exclusive lock, and how its owner is fenced |
 //! | `requests` | requests that stay inside an object |
@@ -20,12 +21,14 @@
 //! seconds; another host may then take the image over.
 
 pub mod address;
+mod administration;
 mod cluster;
 mod librbd;
 mod lock;
 mod requests;
 
 pub use address::RbdAddress;
+pub use administration::images_of;
 
 use self::cluster::Breaking;
 use self::librbd::image::{Image, Request, Transfer};

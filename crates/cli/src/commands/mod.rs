@@ -13,6 +13,7 @@ mod complete;
 mod completions;
 mod cp;
 mod destination;
+mod device;
 mod df;
 mod diff;
 mod du;
@@ -99,6 +100,7 @@ pub enum Command {
     #[command(hide = true)]
     Resize(resize::Args),
     Batch(batch::Args),
+    Device(device::Args),
     Mount(mount::Args),
     Umount(umount::Args),
     Stats(stats::Args),
@@ -199,6 +201,7 @@ impl Command {
             Command::Getfacl(args) => getfacl::run(args),
             Command::Touch(args) => touch::run(args),
             Command::Truncate(args) => truncate::run(args),
+            Command::Device(args) => device::run(args),
             Command::Trim(args) => trim::run(&args),
             Command::Xattr(args) => xattr::run(args),
             Command::Dump(args) => dump::run(&args),

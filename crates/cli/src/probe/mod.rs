@@ -122,9 +122,7 @@ pub fn holds(image: &Path) -> Result<Option<&'static str>, BlockError> {
     if name.is_within() {
         return match uext4::open_image(image, &options) {
             // A store that has no image yet.
-            Err(BlockError::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                Ok(None)
-            }
+            Err(e) if e.is_missing() => Ok(None),
             opened => in_device(&*opened?),
         };
     }

@@ -6,9 +6,11 @@
 //! request only inside [`Image::run`](image::Image::run), which returns after the last request has completed.
 
 pub mod image;
+mod images;
 pub mod watch;
 
 use self::image::{Info, Watcher};
+use self::images::ImageSpec;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::ptr;
@@ -58,6 +60,10 @@ calls! {
     rados_notify_ack(Handle, *const c_char, u64, u64, *const c_char, c_int) -> c_int;
     rados_unwatch2(Handle, u64) -> c_int;
     rados_watch_flush(Handle) -> c_int;
+    rbd_create2(Handle, *const c_char, u64, u64, *mut c_int) -> c_int;
+    rbd_remove(Handle, *const c_char) -> c_int;
+    rbd_list2(Handle, *mut ImageSpec, *mut usize) -> c_int;
+    rbd_image_spec_list_cleanup(*mut ImageSpec, usize);
     rbd_open(Handle, *const c_char, *mut Handle, *const c_char) -> c_int;
     rbd_open_read_only(Handle, *const c_char, *mut Handle, *const c_char) -> c_int;
     rbd_close(Handle) -> c_int;

@@ -1,0 +1,134 @@
+//! Images of S3 as a whole: made, listed, removed, taken over.
+
+use super::address::S3Address;
+use super::lease::{self, Stopped};
+use super::names;
+use super::root::{LEN_MAX, Root};
+use super::s3::S3Store;
+use super::store::{ObjectStore, StoreError, StoreResult, again};
+use crate::error::{BlockError, Result};
+use crate::remote::RemoteInfo;
+use crate::scheme::S3;
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+
+impl S3Address {
+    /// Makes an image of zeros.
+    ///
+    /// # Errors
+    /// It exists; the store's.
+    pub fn create(&self, len: u64) -> Result<()> {
+        if len > LEN_MAX {
+            let why = format!("images in S3 have {LEN_MAX} bytes at most");
+            return Err(self.failed(io::Error::new(io::ErrorKind::InvalidInput, why)));
+        }
+        let store = self.store()?;
+        match Root::newest(&store) {
+            Ok(_) => return Err(self.failed(io::ErrorKind::AlreadyExists.into())),
+            Err(StoreError::NotFound) => {}
+            Err(why) => return Err(self.failed(why.into())),
+        }
+        match lease::advance(&store, &Root::new(len)) {
+            Ok(()) => Ok(()),
+            Err(Stopped::Lost) => Err(self.failed(io::ErrorKind::AlreadyExists.into())),
+            Err(Stopped::Store(why)) => Err(self.failed(why.into())),
+        }
+    }
+
+    /// Removes the objects of an image. Its writer, if there is one, fails.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn remove(&self) -> Result<()> {
+        self.break_lock()?;
+        let store = self.store()?;
+        let remove = || {
+            // The roots last, and of those the newest: what fails can be done again.
+            for prefix in [names::READERS, names::SEGMENTS, names::ROOTS] {
+                let names = again(&store, || store.list(prefix, ""))?;
+                for some in names.chunks(1000) {
+                    again(&store, || store.delete(some))?;
+                }
+            }
+            Ok(())
+        };
+        remove().map_err(|why: StoreError| self.failed(why.into()))
+    }
+
+    /// What the newest root says.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn info(&self) -> Result<RemoteInfo> {
+        let store = self.store()?;
+        let read = || {
+            let readers = again(&store, || store.list(names::READERS, ""))?;
+            Ok((Root::newest(&store)?, readers.len() as u64))
+        };
+        let found: StoreResult<(Root, u64)> = read();
+        let (root, readers) = found.map_err(|why| self.failed(why.into()))?;
+        Ok(RemoteInfo {
+            bytes: root.len,
+            writer: (root.epoch > 0).then_some(root.host),
+            epoch: Some(root.epoch.into()),
+            readers: Some(readers),
+        })
+    }
+
+    /// Makes the next root, so that no other writer does, and forgets readers, which may be gone.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn break_lock(&self) -> Result<()> {
+        let store = self.store()?;
+        loop {
+            let root = Root::newest(&store).map_err(|why| self.failed(why.into()))?;
+            match lease::advance(&store, &root.taken_over()) {
+                Ok(()) => break,
+                // Its writer was faster.
+                Err(Stopped::Lost) => {}
+                Err(Stopped::Store(why)) => return Err(self.failed(why.into())),
+            }
+        }
+        let forget = || {
+            let readers = again(&store, || store.list(names::READERS, ""))?;
+            again(&store, || store.delete(&readers))
+        };
+        forget().map_err(|why: StoreError| self.failed(why.into()))
+    }
+
+    fn failed(&self, source: io::Error) -> BlockError {
+        BlockError::Open {
+            path: PathBuf::from(self.to_string()),
+            source,
+        }
+    }
+}
+
+/// The images whose names begin with those of `place`: `s3://BUCKET[/PREFIX]`.
+///
+/// # Errors
+/// The store's.
+pub fn images_of(place: &str) -> Result<Vec<String>> {
+    let failed = |why: StoreError| BlockError::Open {
+        path: place.into(),
+        source: why.into(),
+    };
+    let rest = place.strip_prefix(S3).unwrap_or(place);
+    let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    let store = S3Store::new(bucket, "").map_err(failed)?;
+    let prefix = match prefix.trim_end_matches('/') {
+        "" => String::new(),
+        prefix => format!("{prefix}/"),
+    };
+    let names = again(&store, || store.list(&prefix, "")).map_err(failed)?;
+    let images = names.iter().filter_map(|name| {
+        let (image, number) = name.rsplit_once(names::ROOTS)?;
+        let image = image.strip_suffix('/')?;
+        number.parse::<u64>().ok()?;
+        Some(format!("{S3}{bucket}/{image}"))
+    });
+    let images: BTreeSet<String> = images.collect();
+    Ok(images.into_iter().collect())
+}

@@ -1,0 +1,164 @@
+//! `uext4 device`: images of servers as a whole.
+
+use crate::{diagnostics, show, size};
+use anyhow::{Context, Result};
+use clap::Subcommand;
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use uext4::unstable::{RemoteAddress, images_of};
+
+/// Make, list and remove images on servers, and take them over
+///
+/// Of Ceph (rbd:POOL[/NAMESPACE]/NAME) and of S3 (s3://BUCKET/PREFIX), in builds that have their clients.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    uext4 device create --size 10G s3://images/root\n  \
+    uext4 device ls s3://images\n  \
+    uext4 device info rbd:rbd/root\n  \
+    uext4 device break-lock rbd:rbd/root   what another host still writes has no effect")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Create(Create),
+    Ls(Place),
+    /// Remove images, which no host has open
+    #[command(after_help = "Example:\n  uext4 device rm s3://images/root")]
+    Rm(Images),
+    Info(Info),
+    /// Take the right to write from the host that has it, alive or not
+    ///
+    /// What that host still writes has no effect, and its mount fails. Of S3 it also forgets the readers, so that garbage which they
+    /// keep can be collected.
+    #[command(after_help = "Example:\n  uext4 device break-lock rbd:rbd/root")]
+    BreakLock(Images),
+}
+
+/// Make an image of zeros, which uext4 mkfs fills
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  uext4 device create --size 10G s3://images/root")]
+struct Create {
+    /// How large it is
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    size: u64,
+    /// The image
+    #[arg(value_name = "IMAGE")]
+    image: PathBuf,
+}
+
+/// List the images of a pool, or of a bucket
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  uext4 device ls rbd:POOL\n  uext4 device ls s3://BUCKET/PREFIX"
+)]
+struct Place {
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    /// rbd:POOL[/NAMESPACE] or s3://BUCKET[/PREFIX]
+    #[arg(value_name = "PLACE")]
+    place: String,
+}
+
+#[derive(Debug, clap::Args)]
+struct Images {
+    /// The images
+    #[arg(required = true, value_name = "IMAGE")]
+    images: Vec<PathBuf>,
+}
+
+/// Show the size of an image, and which host writes it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  uext4 device info --json s3://images/root")]
+struct Info {
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    /// The image
+    #[arg(value_name = "IMAGE")]
+    image: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Json {
+    image: String,
+    bytes: u64,
+    writer: Option<String>,
+    epoch: Option<u64>,
+    readers: Option<u64>,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    match args.command {
+        Command::Create(args) => {
+            let address = address(&args.image)?;
+            failed(&args.image, address.create(args.size))
+        }
+        Command::Ls(args) => list(&args),
+        Command::Rm(args) => each(&args, RemoteAddress::remove),
+        Command::Info(args) => info(&args),
+        Command::BreakLock(args) => each(&args, RemoteAddress::break_lock),
+    }
+}
+
+fn address(image: &Path) -> Result<RemoteAddress> {
+    let name = image.to_str().context("a name that is not UTF-8")?;
+    RemoteAddress::parse(name).map_err(|why| anyhow::anyhow!("{name}: {why}"))
+}
+
+fn failed<T>(image: &Path, done: Result<T, uext4::BlockError>) -> Result<T> {
+    done.map_err(|e| diagnostics::device(image, e))
+}
+
+fn each(
+    args: &Images,
+    what: impl Fn(&RemoteAddress) -> Result<(), uext4::BlockError>,
+) -> Result<()> {
+    for image in &args.images {
+        failed(image, what(&address(image)?))?;
+    }
+    Ok(())
+}
+
+fn list(args: &Place) -> Result<()> {
+    let images = failed(Path::new(&args.place), images_of(&args.place))?;
+    if args.json {
+        return show::json(&images);
+    }
+    let mut stdout = std::io::stdout().lock();
+    for image in images {
+        writeln!(stdout, "{}", show::image(Path::new(&image)))?;
+    }
+    Ok(())
+}
+
+fn info(args: &Info) -> Result<()> {
+    let found = failed(&args.image, address(&args.image)?.info())?;
+    if args.json {
+        return show::json(&Json {
+            image: args.image.display().to_string(),
+            bytes: found.bytes,
+            writer: found.writer,
+            epoch: found.epoch,
+            readers: found.readers,
+        });
+    }
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "size:     {}", show::bytes(found.bytes))?;
+    writeln!(
+        stdout,
+        "writer:   {}",
+        found.writer.as_deref().unwrap_or("none")
+    )?;
+    if let Some(epoch) = found.epoch {
+        writeln!(stdout, "epoch:    {epoch}")?;
+    }
+    if let Some(readers) = found.readers {
+        writeln!(stdout, "readers:  {readers}")?;
+    }
+    Ok(())
+}
