@@ -22,6 +22,7 @@
 //! | [`partitions`] | the tables of GPT and MBR |
 //! | [`image`] | [`open_image`]: from the name of an image to its device |
 //! | `remote` | the addresses of images that a server has, by the clients of this build |
+//! | `remote_info` | [`RemoteInfo`]: what a server knows of an image |
 //! | `scheme` | what the names of images begin with that a server has |
 //! | [`latency`] | [`LatencyDevice`]: models a device's latency and parallelism |
 //! | [`stats`] | [`CountDevice`]: counts calls and bytes |
@@ -56,6 +57,7 @@ pub mod range;
 #[cfg(feature = "rbd")]
 pub mod rbd;
 mod remote;
+mod remote_info;
 mod scheme;
 pub mod stats;
 
@@ -88,5 +90,6 @@ pub use qcow2::Qcow2Device;
 pub use range::RangeDevice;
 #[cfg(feature = "rbd")]
 pub use rbd::{RbdAddress, RbdDevice};
-pub use remote::{RemoteAddress, RemoteInfo, images_of};
+pub use remote::{RemoteAddress, images_of};
+pub use remote_info::RemoteInfo;
 pub use stats::{CountDevice, DeviceCounts};

@@ -1,7 +1,10 @@
 //! The addresses of images that a server elsewhere has.
 #![cfg_attr(
-    not(any(feature = "nbd", feature = "rbd", feature = "s3")),
-    allow(unused_variables, reason = "a build without clients has no addresses")
+    not(any(feature = "rbd", feature = "s3")),
+    allow(
+        unused_variables,
+        reason = "a build without clients has no addresses, or none that can be asked"
+    )
 )]
 
 use crate::device::BlockDevice;
@@ -14,6 +17,7 @@ use crate::objects::S3Address;
 use crate::open::OpenOptions;
 #[cfg(feature = "rbd")]
 use crate::rbd::{RbdAddress, RbdDevice};
+use crate::remote_info::RemoteInfo;
 use std::fmt;
 use std::sync::Arc;
 
@@ -88,19 +92,6 @@ impl RemoteAddress {
             }
         }
     }
-}
-
-/// What a server knows of an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemoteInfo {
-    /// The size in bytes.
-    pub bytes: u64,
-    /// The host or the client that writes it, or wrote it last where the server does not know whether it still does; `None`: none.
-    pub writer: Option<String>,
-    /// How often the right to write was taken; `None` where the server does not count.
-    pub epoch: Option<u64>,
-    /// Readers that keep what they read.
-    pub readers: Option<u64>,
 }
 
 /// What is asked of the server itself.

@@ -7,7 +7,7 @@ use super::root::{LEN_MAX, Root};
 use super::s3::S3Store;
 use super::store::{ObjectStore, StoreError, StoreResult, again};
 use crate::error::{BlockError, Result};
-use crate::remote::RemoteInfo;
+use crate::remote_info::RemoteInfo;
 use crate::scheme::S3;
 use std::collections::BTreeSet;
 use std::io;

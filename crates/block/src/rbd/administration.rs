@@ -5,7 +5,7 @@ use super::cluster::{Breaking, connect};
 use super::librbd::image::Image;
 use super::open_error;
 use crate::error::{BlockError, Result};
-use crate::remote::RemoteInfo;
+use crate::remote_info::RemoteInfo;
 
 impl RbdAddress {
     /// Makes an image of zeros.

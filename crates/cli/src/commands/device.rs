@@ -16,7 +16,7 @@ use uext4::unstable::{RemoteAddress, images_of};
     uext4 device create --size 10G s3://images/root\n  \
     uext4 device ls s3://images\n  \
     uext4 device info rbd:rbd/root\n  \
-    uext4 device break-lock rbd:rbd/root   what another host still writes has no effect")]
+    uext4 device break-lock rbd:rbd/root    keeps its writer out")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

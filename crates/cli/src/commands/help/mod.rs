@@ -46,7 +46,15 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Mount", &["mount", "umount", "stats"]),
     (
         "More",
-        &["batch", "mqueue", "bench", "completions", "man", "help"],
+        &[
+            "batch",
+            "device",
+            "mqueue",
+            "bench",
+            "completions",
+            "man",
+            "help",
+        ],
     ),
 ];
 
