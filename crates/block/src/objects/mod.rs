@@ -5,7 +5,7 @@
 //! | `store` | [`ObjectStore`]: what a store does |
 //! | `s3`, `address`, `administration` | S3, where an image is in it, and images as a whole (feature `s3`) |
 //! | `names` | the names of the objects of an image |
-//! | `root` | [`Root`]: what the image was at a flush |
+//! | `root` | what the image was at a flush |
 //! | `page` | the pages of the map |
 //! | `map` | from a block to its bytes |
 //! | `chunk`, `chunks`, `disk_cache` | what was read, in memory and on the disk of this host |
