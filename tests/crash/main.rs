@@ -5,3 +5,4 @@ mod edit;
 mod explorer;
 mod orphan_recovery;
 mod random_workloads;
+mod takeover;

@@ -2,8 +2,10 @@
 //! without inodes, and on a device that fails. `UEXT4_STRESS_SECONDS` and `UEXT4_MODEL_RUNS` make it
 //! longer.
 
+use uext4_block::ObjectDevice;
 use uext4_testkit::image::{mount, mount_as, mount_in};
 use uext4_testkit::nbd_server::NbdServer;
+use uext4_testkit::object_store::HostStore;
 use uext4_testkit::prelude::*;
 use uext4_testkit::verdict::Guarantee;
 use uext4_testkit::verdict::History;
@@ -79,6 +81,27 @@ fn reftest_nbd_with_remounts() {
         done.with_context(|| format!("seed {seed}, {}", shape.name))
             .unwrap();
         oracle::fsck(&server.file()).unwrap();
+    }
+}
+
+/// On an image in a store of objects.
+#[test]
+fn reftest_objects_with_remounts() {
+    for seed in 0..env_number("UEXT4_MODEL_RUNS", 3) {
+        let shape = Shape::ALL[(seed % 5) as usize];
+        let image = shape.make().expect("an image");
+        let store = HostStore::new(&Arc::default(), seed);
+        let options = OpenOptions::create(image.len());
+        let device = ObjectDevice::open(store, None, "image", &options).expect("it opens");
+        device.write_at(0, &image.snapshot()).expect("it is there");
+        let device = Arc::new(device);
+        let done = remounts_on(Arc::clone(&device) as Arc<_>, seed, shape);
+        done.with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let image = MemoryDevice::copy_of(&*device).expect("it is read");
+        image.save_to(file.path()).expect("it is written");
+        oracle::fsck(file.path()).unwrap();
     }
 }
 
