@@ -8,4 +8,5 @@ mod qcow2;
 mod remote_rbd;
 #[cfg(feature = "s3")]
 mod remote_s3;
+mod store_latency;
 mod two_hosts;

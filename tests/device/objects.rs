@@ -211,6 +211,42 @@ fn readers_keep_their_root() {
     assert_eq!(bytes, [8; 8192]);
 }
 
+/// Garbage that is collected while a reader opens the image, between any two of its requests.
+#[test]
+fn readers_that_open_beside_a_collection() {
+    let mut stopped = 0;
+    for requests in 0..8 {
+        let bucket: Arc<Bucket> = Arc::default();
+        let (_, writer) = create(&bucket, 8 << 20);
+        let store = HostStore::new(&bucket, 1);
+        let write = |value: u8| {
+            writer.write_at(0, &[value; 8192]).unwrap();
+            writer.write_at(4 << 20, &[value; 8192]).unwrap();
+            writer.flush().unwrap();
+            writer.collect().unwrap();
+        };
+        write(1);
+        store.stop_at(requests);
+        let found = thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let device = open(&store, &OpenOptions::read_only()).unwrap();
+                [0, 4 << 20].map(|at| {
+                    let mut bytes = [0; 8192];
+                    device.read_at(at, &mut bytes).unwrap();
+                    bytes
+                })
+            });
+            stopped += u64::from(store.wait_until_stopped());
+            write(2);
+            write(3);
+            store.stop(false);
+            reader.join().unwrap()
+        });
+        assert_eq!(found[0], found[1], "stopped after {requests} requests");
+    }
+    assert!(stopped > 4, "a reader makes {stopped} requests");
+}
+
 /// What is read twice is not fetched twice, also by another process; damage on the host's disk is read again, damage in the store is an error.
 #[test]
 fn a_cache_on_the_disk_survives_and_is_not_trusted() {

@@ -75,6 +75,10 @@ struct Network {
     trouble: Trouble,
     late: Vec<Request>,
     is_stopped: bool,
+    /// After so many requests it is stopped.
+    stops_at: Option<u64>,
+    /// How long a request takes.
+    latency: Duration,
     requests: u64,
 }
 
@@ -88,6 +92,8 @@ impl HostStore {
                 trouble: Trouble::default(),
                 late: Vec::new(),
                 is_stopped: false,
+                stops_at: None,
+                latency: Duration::ZERO,
                 requests: 0,
             }),
             resumed: Condvar::new(),
@@ -97,6 +103,16 @@ impl HostStore {
     /// What happens from now on.
     pub fn set_trouble(&self, trouble: Trouble) {
         self.network.lock().unwrap().trouble = trouble;
+    }
+
+    /// Stops the host when it has made so many requests.
+    pub fn stop_at(&self, requests: u64) {
+        self.network.lock().unwrap().stops_at = Some(requests);
+    }
+
+    /// How long each request takes from now on.
+    pub fn set_latency(&self, latency: Duration) {
+        self.network.lock().unwrap().latency = latency;
     }
 
     /// Stops the host before its next request, or resumes it.
@@ -118,6 +134,16 @@ impl HostStore {
         true
     }
 
+    /// Waits until it is stopped; false if it has not been after a second.
+    pub fn wait_until_stopped(&self) -> bool {
+        let network = self.network.lock().unwrap();
+        let second = Duration::from_secs(1);
+        let waited = self
+            .resumed
+            .wait_timeout_while(network, second, |n| !n.is_stopped);
+        !waited.unwrap().1.timed_out()
+    }
+
     /// How many requests it made.
     pub fn requests(&self) -> u64 {
         self.network.lock().unwrap().requests
@@ -126,6 +152,11 @@ impl HostStore {
     /// Draws what happens to a request: nothing, or an error, before which it may have its effect.
     fn send(&self, request: Option<Request>) -> StoreResult<Created> {
         let mut network = self.network.lock().unwrap();
+        if network.stops_at == Some(network.requests) {
+            network.is_stopped = true;
+            network.stops_at = None;
+            self.resumed.notify_all();
+        }
         while network.is_stopped {
             network = self.resumed.wait(network).unwrap();
         }
@@ -150,7 +181,11 @@ impl HostStore {
             network.late.extend(request);
             return failed("the request is late");
         }
+        let latency = network.latency;
         drop(network);
+        if !latency.is_zero() {
+            thread::sleep(latency);
+        }
         Ok(request.map_or(Created::Yes, |r| self.bucket.apply(&r)))
     }
 }

@@ -7,6 +7,7 @@ use super::image::Image;
 use super::lease::Stopped;
 use super::map::in_parallel;
 use super::names::{self, Segment};
+use super::page::BLOCK;
 use super::root::Root;
 use super::store::{ObjectStore, StoreError, again};
 use std::collections::{BTreeSet, HashMap};
@@ -16,7 +17,7 @@ use uext4_sync::{Mutex, class};
 
 /// Roots after which old ones are removed.
 const ROOTS: u64 = 256;
-/// Bytes written after which segments are searched, at least.
+/// Bytes written after which segments are searched, at least; else as many as the image has, as all of its pages are read then.
 const WRITTEN: u64 = 256 << 20;
 /// Objects that are removed at a time.
 const REMOVED: usize = 1000;
@@ -24,7 +25,8 @@ const REMOVED: usize = 1000;
 /// Begins to collect garbage if there is enough.
 pub fn begin_if_due(image: &Arc<Image>) {
     let root = image.root();
-    let is_due = root.number >= root.floor.max(root.first) + ROOTS || root.written >= WRITTEN;
+    let has_garbage = root.written >= WRITTEN.max(image.used.load(Ordering::Relaxed));
+    let is_due = root.number >= root.floor.max(root.first) + ROOTS || has_garbage;
     if !is_due || image.is_collecting.swap(true, Ordering::AcqRel) {
         return;
     }
@@ -32,7 +34,7 @@ pub fn begin_if_due(image: &Arc<Image>) {
     let thread = std::thread::Builder::new().name("uext4-collect".into());
     // What fails is tried again when as much was written again.
     let _ = thread.spawn(move || {
-        let _ = collect(&image, image.root().written >= WRITTEN);
+        let _ = collect(&image, has_garbage);
         image.is_collecting.store(false, Ordering::Release);
     });
 }
@@ -66,6 +68,8 @@ fn remove_segments(image: &Image, root: &Root, pinned: &BTreeSet<u64>) -> Result
     let store = &*image.store;
     let mut used = HashMap::new();
     image.map.used(root, &mut used)?;
+    let bytes = used.values().sum::<u64>() * BLOCK as u64;
+    image.used.store(bytes, Ordering::Relaxed);
     for number in pinned {
         match Root::read(store, *number) {
             Ok(pinned) => image.map.used(&pinned, &mut used)?,

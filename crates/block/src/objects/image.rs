@@ -13,7 +13,7 @@ use super::store::{ObjectStore, StoreError, StoreResult};
 use super::writeback::{Change, Changes, Pending};
 use crate::error::Failure;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use uext4_sync::{Condvar, Mutex, RwLock, RwLockReadGuard, class};
 
@@ -38,6 +38,8 @@ pub struct Image {
     pub failure: OnceLock<Failure>,
     /// Whether garbage is being collected.
     pub is_collecting: AtomicBool,
+    /// Bytes that the last collection found in use.
+    pub used: AtomicU64,
 }
 
 /// Keeps out the writers of a block while a part of it is written.
@@ -88,6 +90,7 @@ impl Image {
             is_writer: AtomicBool::new(false),
             failure: OnceLock::new(),
             is_collecting: AtomicBool::new(false),
+            used: AtomicU64::new(0),
         })
     }
 

@@ -87,6 +87,9 @@ impl Pin {
                 name,
             };
             // A collection that has begun before the pin was made has raised the floor before.
+            if Root::newest_number(&**store)? == root.number {
+                return Ok((root, Some(pin)));
+            }
             let newest = Root::newest(&**store)?;
             if newest.floor <= root.number {
                 return Ok((root, Some(pin)));

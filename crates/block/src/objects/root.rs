@@ -151,9 +151,7 @@ impl Root {
         let mut tries = 0;
         loop {
             tries += 1;
-            let names = again(store, || store.list(names::ROOTS, ""))?;
-            let newest = names.iter().filter_map(|name| names::root_number(name));
-            let number = newest.max().ok_or(StoreError::NotFound)?;
+            let number = Root::newest_number(store)?;
             match Root::read(store, number) {
                 // Collected meanwhile.
                 Err(StoreError::NotFound) if tries < TRIES => {}
@@ -164,6 +162,16 @@ impl Root {
                 found => return found,
             }
         }
+    }
+
+    /// The number of the newest root.
+    ///
+    /// # Errors
+    /// As [`Root::newest`].
+    pub fn newest_number(store: &dyn ObjectStore) -> StoreResult<u64> {
+        let names = again(store, || store.list(names::ROOTS, ""))?;
+        let numbers = names.iter().filter_map(|name| names::root_number(name));
+        numbers.max().ok_or(StoreError::NotFound)
     }
 
     /// The root of a number.
