@@ -36,6 +36,8 @@ struct World {
     fenced: Vec<Host>,
     /// Ways to the store with requests that may be late.
     stores: Vec<Arc<HostStore>>,
+    /// A host that has opened the image to write it, and has not written: it may do so at any time.
+    standby: Option<Host>,
     /// A reader, and what it reads.
     reader: Option<(Host, Content)>,
     /// What the owner reads.
@@ -66,6 +68,7 @@ pub fn run(seed: u64, replaces: bool) -> Result<Outcome> {
         owner: None,
         fenced: Vec::new(),
         stores: Vec::new(),
+        standby: None,
         reader: None,
         written: Content::default(),
         may_be: vec![Content::default()],
@@ -106,7 +109,8 @@ impl World {
             }
             80..88 => self.take_over(),
             88..93 => self.write_late(),
-            93..96 => self.read_elsewhere(),
+            93..95 => self.read_elsewhere(),
+            95 => self.stand_by(),
             96..98 => {
                 if let Some(owner) = &self.owner {
                     // What it can't do it does later.
@@ -220,6 +224,33 @@ impl World {
         Ok(())
     }
 
+    /// A host opens the image to write it, or writes it at last: it may, if nothing was written meanwhile.
+    fn stand_by(&mut self) -> Result<()> {
+        let Some(host) = self.standby.take() else {
+            let store = self.host();
+            let device = self.open(&store, &OpenOptions::read_write())?;
+            self.standby = Some(Host { store, device });
+            return Ok(());
+        };
+        let found = content(&host.device);
+        self.next += 1;
+        if host.device.write_at(0, &block(self.next)).is_err() {
+            return Ok(());
+        }
+        let found = found?;
+        ensure!(
+            self.may_be.contains(&found),
+            "a host that stood by became the writer of an old root"
+        );
+        self.takeovers += 1;
+        self.fence();
+        self.may_be = vec![found];
+        self.written = found;
+        self.written[0] = self.next;
+        self.owner = Some(host);
+        Ok(())
+    }
+
     /// A writer that was taken over wakes up, and writes.
     fn write_late(&mut self) -> Result<()> {
         if self.fenced.is_empty() {
@@ -228,7 +259,10 @@ impl World {
         let host = &self.fenced[self.rng.usize(..self.fenced.len())];
         host.store.set_trouble(Trouble::default());
         self.next += 1;
-        let written = host.device.write_at(BLOCK, &block(self.next));
+        let written = match self.rng.u8(..3) {
+            0 => host.device.zero(BLOCK, BLOCK),
+            _ => host.device.write_at(BLOCK, &block(self.next)),
+        };
         let done = written.and_then(|()| host.device.flush());
         ensure!(done.is_err(), "a writer that was taken over has an Ok");
         Ok(())
@@ -264,6 +298,7 @@ impl World {
 
     fn end(mut self) -> Result<Outcome> {
         self.reader = None;
+        self.standby = None;
         for store in &self.stores {
             store.set_trouble(Trouble::default());
         }

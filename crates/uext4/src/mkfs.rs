@@ -127,12 +127,14 @@ fn hold(device: &Arc<dyn BlockDevice>, exclusion: Exclusion) -> Result<Option<Mm
 fn open_to_fill(name: &Path, size: Option<u64>) -> Result<Arc<dyn BlockDevice>, MkfsError> {
     let options = DeviceOptions::read_write();
     let image = ImageName::parse(name);
-    match (image.is_within(), size) {
-        (true, Some(size)) if image.is_remote() && image.partition().is_none() => {
+    if !image.is_within() {
+        return Ok(Arc::new(FileDevice::open(image.path(), &options)?));
+    }
+    match (open_image(name, &options), size) {
+        (Err(e), Some(size)) if e.is_missing() && image.is_remote() => {
             Ok(open_image(name, &DeviceOptions::create(size))?)
         }
-        (true, _) => Ok(open_image(name, &options)?),
-        (false, _) => Ok(Arc::new(FileDevice::open(image.path(), &options)?)),
+        (opened, _) => Ok(opened?),
     }
 }
 

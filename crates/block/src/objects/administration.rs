@@ -1,6 +1,7 @@
 //! Images of S3 as a whole: made, listed, removed, taken over.
 
 use super::address::S3Address;
+use super::collect;
 use super::lease::{self, Stopped};
 use super::names;
 use super::root::{LEN_MAX, Root};
@@ -24,36 +25,51 @@ impl S3Address {
             return Err(self.failed(io::Error::new(io::ErrorKind::InvalidInput, why)));
         }
         let store = self.store()?;
-        match Root::newest(&store) {
-            Ok(_) => return Err(self.failed(io::ErrorKind::AlreadyExists.into())),
-            Err(StoreError::NotFound) => {}
-            Err(why) => return Err(self.failed(why.into())),
-        }
-        match lease::advance(&store, &Root::new(len)) {
-            Ok(()) => Ok(()),
-            Err(Stopped::Lost) => Err(self.failed(io::ErrorKind::AlreadyExists.into())),
-            Err(Stopped::Store(why)) => Err(self.failed(why.into())),
+        match Root::of_new(&store, len) {
+            Ok(Some(root)) => match lease::advance(&store, &root) {
+                Ok(()) => Ok(()),
+                Err(Stopped::Lost) => Err(self.failed(io::ErrorKind::AlreadyExists.into())),
+                Err(Stopped::Store(why)) => Err(self.failed(why.into())),
+            },
+            Ok(None) => Err(self.failed(io::ErrorKind::AlreadyExists.into())),
+            Err(why) => Err(self.failed(why.into())),
         }
     }
 
-    /// Removes the objects of an image. Its writer, if there is one, fails.
+    /// Removes an image. Its writer, if there is one, fails: for that a small object stays of each writer that it had.
     ///
     /// # Errors
     /// The store's.
     pub fn remove(&self) -> Result<()> {
-        self.break_lock()?;
         let store = self.store()?;
+        let last = self.take(&store, Root::removed)?;
         let remove = || {
-            // The roots last, and of those the newest: what fails can be done again.
-            for prefix in [names::READERS, names::SEGMENTS, names::ROOTS] {
+            for prefix in [names::READERS, names::SEGMENTS] {
                 let names = again(&store, || store.list(prefix, ""))?;
                 for some in names.chunks(1000) {
                     again(&store, || store.delete(some))?;
                 }
             }
-            Ok(())
+            collect::remove_roots(&store, &last, &BTreeSet::new())
         };
-        remove().map_err(|why: StoreError| self.failed(why.into()))
+        remove().map_err(|why: Stopped| match why {
+            Stopped::Store(why) => self.failed(why.into()),
+            Stopped::Lost => self.failed(io::ErrorKind::Interrupted.into()),
+        })
+    }
+
+    /// Makes a root of the newest, so that no other writer does.
+    fn take(&self, store: &S3Store, next: impl Fn(&Root) -> Root) -> Result<Root> {
+        loop {
+            let root = Root::newest(store).map_err(|why| self.failed(why.into()))?;
+            let root = next(&root);
+            match lease::take_over(store, &root) {
+                Ok(()) => return Ok(root),
+                // Its writer was faster.
+                Err(Stopped::Lost) => {}
+                Err(Stopped::Store(why)) => return Err(self.failed(why.into())),
+            }
+        }
     }
 
     /// What the newest root says.
@@ -82,15 +98,7 @@ impl S3Address {
     /// The store's.
     pub fn break_lock(&self) -> Result<()> {
         let store = self.store()?;
-        loop {
-            let root = Root::newest(&store).map_err(|why| self.failed(why.into()))?;
-            match lease::advance(&store, &root.taken_over()) {
-                Ok(()) => break,
-                // Its writer was faster.
-                Err(Stopped::Lost) => {}
-                Err(Stopped::Store(why)) => return Err(self.failed(why.into())),
-            }
-        }
+        self.take(&store, Root::taken_over)?;
         let forget = || {
             let readers = again(&store, || store.list(names::READERS, ""))?;
             again(&store, || store.delete(&readers))
@@ -130,5 +138,16 @@ pub fn images_of(place: &str) -> Result<Vec<String>> {
         Some(format!("{S3}{bucket}/{image}"))
     });
     let images: BTreeSet<String> = images.collect();
-    Ok(images.into_iter().collect())
+    let mut found = Vec::new();
+    for image in images {
+        let prefix = image.strip_prefix(S3).and_then(|rest| rest.split_once('/'));
+        let store =
+            S3Store::new(bucket, prefix.map_or("", |(_, prefix)| prefix)).map_err(failed)?;
+        match Root::newest(&store) {
+            // It was removed.
+            Err(StoreError::NotFound) => {}
+            _ => found.push(image),
+        }
+    }
+    Ok(found)
 }

@@ -97,21 +97,31 @@ impl Chunks {
     /// # Errors
     /// As [`Chunks::read`].
     pub fn chunk(&self, chunk: Chunk, is_fresh: bool) -> StoreResult<Arc<[u8]>> {
+        if is_fresh {
+            let bytes = self.fetch(chunk)?;
+            self.memory.insert(chunk, Arc::clone(&bytes));
+            return Ok(bytes);
+        }
         self.memory.get_or_insert_with(&chunk, || {
             let disk = self.disk.as_ref();
-            if let Some(bytes) = disk.filter(|_| !is_fresh).and_then(|disk| disk.get(chunk)) {
-                return Ok(bytes.into());
+            match disk.and_then(|disk| disk.get(chunk)) {
+                Some(bytes) => Ok(bytes.into()),
+                None => self.fetch(chunk),
             }
-            let start = u64::from(chunk.index) * CHUNK as u64;
-            let range = start..start + CHUNK as u64;
-            let (store, name) = (&*self.store, chunk.segment.name());
-            let bytes = again(store, || store.get(&name, Some(range.clone())))?;
-            self.fetched.fetch_add(1, Ordering::Relaxed);
-            if let Some(disk) = disk {
-                disk.put(chunk, &bytes);
-            }
-            Ok(bytes.into())
         })
+    }
+
+    /// Reads a chunk of the store.
+    fn fetch(&self, chunk: Chunk) -> StoreResult<Arc<[u8]>> {
+        let start = u64::from(chunk.index) * CHUNK as u64;
+        let range = start..start + CHUNK as u64;
+        let (store, name) = (&*self.store, chunk.segment.name());
+        let bytes = again(store, || store.get(&name, Some(range.clone())))?;
+        self.fetched.fetch_add(1, Ordering::Relaxed);
+        if let Some(disk) = &self.disk {
+            disk.put(chunk, &bytes);
+        }
+        Ok(bytes.into())
     }
 
     /// Whether a chunk is in memory.

@@ -30,13 +30,25 @@ pub fn begin_if_due(image: &Arc<Image>) {
     if !is_due || image.is_collecting.swap(true, Ordering::AcqRel) {
         return;
     }
+    // Before the flush returns: a host that opens the image after this one has closed it meets no root of this one later.
+    let begun = begin(image, has_garbage);
     let image = Arc::clone(image);
     let thread = std::thread::Builder::new().name("uext4-collect".into());
+    let collecting = Collecting(Arc::clone(&image));
     // What fails is tried again when as much was written again.
     let _ = thread.spawn(move || {
-        let _ = collect(&image, has_garbage);
-        image.is_collecting.store(false, Ordering::Release);
+        let _collecting = collecting;
+        let _ = begun.and_then(|root| remove_garbage(&image, &root, has_garbage));
     });
+}
+
+/// Ends a collection.
+struct Collecting(Arc<Image>);
+
+impl Drop for Collecting {
+    fn drop(&mut self) {
+        self.0.is_collecting.store(false, Ordering::Release);
+    }
 }
 
 /// Removes roots that no reader reads and, if asked, segments that no root needs. The image's writer calls it.
@@ -46,22 +58,30 @@ pub fn begin_if_due(image: &Arc<Image>) {
 /// # Errors
 /// As [`advance`](super::lease::advance).
 pub fn collect(image: &Image, and_segments: bool) -> Result<(), Stopped> {
-    // Readers that pin an older root from here on read the floor and pin another.
-    let root = image.advance_alone(|root| {
+    let root = begin(image, and_segments)?;
+    remove_garbage(image, &root, and_segments)
+}
+
+/// Makes the root from which on readers that pin an older one read the floor, and pin another.
+fn begin(image: &Image, and_segments: bool) -> Result<Arc<Root>, Stopped> {
+    image.advance_alone(|root| {
         root.floor = root.number;
         if and_segments {
             root.written = 0;
         }
-    })?;
+    })
+}
+
+fn remove_garbage(image: &Image, root: &Root, and_segments: bool) -> Result<(), Stopped> {
     let store = &*image.store;
     let pinned: BTreeSet<u64> = again(store, || store.list(names::READERS, ""))?
         .iter()
         .filter_map(|name| names::root_of_reader(name))
         .collect();
     if and_segments {
-        remove_segments(image, &root, &pinned)?;
+        remove_segments(image, root, &pinned)?;
     }
-    remove_roots(store, &root, &pinned)
+    remove_roots(store, root, &pinned)
 }
 
 fn remove_segments(image: &Image, root: &Root, pinned: &BTreeSet<u64>) -> Result<(), Stopped> {
@@ -71,9 +91,10 @@ fn remove_segments(image: &Image, root: &Root, pinned: &BTreeSet<u64>) -> Result
     let bytes = used.values().sum::<u64>() * BLOCK as u64;
     image.used.store(bytes, Ordering::Relaxed);
     for number in pinned {
-        match Root::read(store, *number) {
-            Ok(pinned) => image.map.used(&pinned, &mut used)?,
-            Err(StoreError::NotFound) => {}
+        let counted = Root::read(store, *number);
+        match counted.and_then(|pinned| image.map.used(&pinned, &mut used)) {
+            // A reader that was late has pinned it, and another one then.
+            Ok(()) | Err(StoreError::NotFound) => {}
             Err(why) => return Err(why.into()),
         }
     }
@@ -88,7 +109,7 @@ fn remove_segments(image: &Image, root: &Root, pinned: &BTreeSet<u64>) -> Result
     remove(store, garbage.collect())
 }
 
-fn remove_roots(
+pub fn remove_roots(
     store: &dyn ObjectStore,
     root: &Root,
     pinned: &BTreeSet<u64>,
@@ -106,8 +127,8 @@ fn remove_roots(
         match Root::read(store, older[at]) {
             Ok(found) if found.first == found.number => {}
             Ok(_) => garbage.lock().push(older[at]),
-            Err(StoreError::NotFound) => {}
-            Err(why) => return Err(why),
+            // Gone, or damaged: what it was is not known, and it stays.
+            Err(_) => {}
         }
         Ok(())
     })?;

@@ -37,11 +37,16 @@ impl DiskCache {
         let mut found = Vec::new();
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
-            let metadata = entry.metadata()?;
+            // Another process may have removed it meanwhile.
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
             match entry.file_name().to_str().and_then(parse) {
                 Some(chunk) => found.push((metadata.modified()?, chunk, metadata.len())),
-                // Of a process that ended while it wrote; one that lives writes it again.
-                None => fs::remove_file(entry.path())?,
+                // Of a process that ended while it wrote; one that lives reads it again.
+                None => {
+                    let _ = fs::remove_file(entry.path());
+                }
             }
         }
         found.sort_by_key(|(modified, ..)| *modified);

@@ -13,7 +13,8 @@ use std::sync::Arc;
 /// New entries of pages, by the numbers of the pages.
 type Entries = BTreeMap<u64, Vec<(usize, Location)>>;
 
-/// Writes changes of what `base` holds, and returns the root that holds them; `base` where they change nothing.
+/// Writes changes of what `base` holds, and returns the root that holds them. What changes nothing has a root too: that it can be made says
+/// that no other host is the writer.
 ///
 /// # Errors
 /// As [`advance`].
@@ -47,9 +48,6 @@ pub fn write(
         for (index, location) in entries {
             root.table.set(part as usize * ENTRIES + index, location);
         }
-    }
-    if root == *base {
-        return Ok(root);
     }
     let (next_segment, bytes) = segments.write(store, &map.chunks)?;
     root.number += 1;

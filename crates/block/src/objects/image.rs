@@ -1,7 +1,7 @@
 //! An image that is open: what it holds, and what was written to it.
 //!
 //! # Locking
-//! `edges`, then `view` and, of changes, a shard. `lease` and `flushes` are never held with them. None is held over a call of the store but
+//! `edges`, then `view` and, of changes, a shard. `lease` before `view`; `flushes` is never held with them. None is held over a call of the store but
 //! `edges`, which a write of a part of a block holds while it reads the rest, and `lease`.
 
 use super::flush;
@@ -65,6 +65,8 @@ struct Flushes {
 struct Lease {
     /// Of a reader, and of a writer that has not written.
     pin: Option<Pin>,
+    /// What this host tried to become the writer with, without an answer.
+    tried: Option<Root>,
 }
 
 impl Image {
@@ -86,7 +88,7 @@ impl Image {
             edges: std::iter::repeat_with(edge).take(EDGES).collect(),
             flushes: Mutex::new(&class::OBJECTS, Flushes::default()),
             flushed: Condvar::new(),
-            lease: Mutex::new(&class::OBJECTS, Lease { pin }),
+            lease: Mutex::new(&class::OBJECTS, Lease { pin, tried: None }),
             is_writer: AtomicBool::new(false),
             failure: OnceLock::new(),
             is_collecting: AtomicBool::new(false),
@@ -118,8 +120,10 @@ impl Image {
         }
         let before = self.root();
         let claimed = lease::check_refuses(&*self.store, &before).and_then(|()| {
-            let root = before.taken_over();
-            advance(&*self.store, &root).map(|()| root)
+            let tried = lease.tried.take().filter(|t| t.number == before.number + 1);
+            let root = tried.unwrap_or_else(|| before.taken_over());
+            lease.tried = Some(root.clone());
+            lease::take_over(&*self.store, &root).map(|()| root)
         });
         let root = claimed.inspect_err(|why| {
             if *why == Stopped::Lost {
@@ -222,6 +226,7 @@ impl Image {
     /// # Errors
     /// As [`Map::mapped`].
     pub fn zero(&self, blocks: Range<u64>) -> StoreResult<()> {
+        self.view.read().pending.new.touch();
         let found = self.at_root(|view| {
             let (root, mut found) = (Arc::clone(&view.root), view.pending.within(&blocks));
             drop(view);
@@ -279,6 +284,9 @@ impl Image {
     fn flush_alone(&self) -> Result<(), Stopped> {
         let (base, changes) = {
             let mut view = self.view.write();
+            if view.pending.new.is_empty() {
+                return Ok(());
+            }
             let changes: Arc<Changes> = std::mem::take(&mut view.pending.new);
             view.pending.flushing = Some(Arc::clone(&changes));
             (Arc::clone(&view.root), changes)
@@ -307,7 +315,8 @@ impl Image {
         change(&mut root);
         let root = Arc::new(root);
         let done = match self.failure.get() {
-            Some(_) => Err(Stopped::Lost),
+            Some(Failure::LeaseLost(_)) => Err(Stopped::Lost),
+            Some(why) => Err(StoreError::Refused(why.to_string()).into()),
             None => advance(&*self.store, &root).inspect_err(|why| self.fail(why)),
         };
         if done.is_ok() {

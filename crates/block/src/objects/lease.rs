@@ -46,6 +46,19 @@ pub fn advance(store: &dyn ObjectStore, root: &Root) -> Result<(), Stopped> {
     done.then_some(()).ok_or(Stopped::Lost)
 }
 
+/// Makes the first root of another writer.
+///
+/// # Errors
+/// [`Stopped::Lost`]: another has made roots since; as [`advance`].
+pub fn take_over(store: &dyn ObjectStore, root: &Root) -> Result<(), Stopped> {
+    advance(store, root)?;
+    // The number may have been free because a root of it was removed. A newer one stays then.
+    match Root::newest_number(store)? == root.number {
+        true => Ok(()),
+        false => Err(Stopped::Lost),
+    }
+}
+
 /// Whether the store refuses to make an object again: only then no two writers advance to one root.
 ///
 /// # Errors
@@ -79,8 +92,10 @@ impl Pin {
         let mut root = Root::newest(&**store)?;
         loop {
             let name = names::reader(Uuid::new_v4(), root.number);
-            if again(&**store, || store.put(&name, &[])).is_err() {
-                return Ok((root, None));
+            match again(&**store, || store.put(&name, &[])) {
+                Ok(()) => {}
+                Err(StoreError::Refused(_)) => return Ok((root, None)),
+                Err(why) => return Err(why),
             }
             let pin = Pin {
                 store: Arc::clone(store),
@@ -102,6 +117,8 @@ impl Pin {
 impl Drop for Pin {
     fn drop(&mut self) {
         // One that stays keeps garbage, and no more.
-        let _ = self.store.delete(std::slice::from_ref(&self.name));
+        let _ = again(&*self.store, || {
+            self.store.delete(std::slice::from_ref(&self.name))
+        });
     }
 }

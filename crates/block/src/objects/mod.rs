@@ -68,9 +68,13 @@ use crate::device_id::DeviceId;
 use crate::error::{BlockError, BlockOp, EINVAL, Failure, Result, check_failure, check_range};
 use crate::open::OpenOptions;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use uext4_sync::assert_may_block;
+
+/// Blocks that are zeroed or discarded at a time: those of a page of pages.
+const ZEROED: u64 = root::TABLE_ENTRY;
 
 /// An image in a store of objects, open.
 #[derive(Debug)]
@@ -230,6 +234,17 @@ impl ObjectDevice {
         Ok(())
     }
 
+    /// Makes whole blocks read as zeros, some at a time.
+    fn zero_blocks(&self, blocks: Range<u64>) -> StoreResult<()> {
+        let mut start = blocks.start;
+        while start < blocks.end {
+            let end = blocks.end.min(start + ZEROED);
+            self.image.zero(start..end)?;
+            start = end;
+        }
+        Ok(())
+    }
+
     fn write_blocks(&self, offset: u64, buf: &[u8]) -> StoreResult<()> {
         let mut rest = buf;
         for part in parts(offset, buf.len() as u64) {
@@ -253,7 +268,10 @@ fn create(store: &dyn ObjectStore, len: u64) -> io::Result<()> {
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
-    match lease::advance(store, &Root::new(len)) {
+    let Some(root) = Root::of_new(store, len)? else {
+        return Ok(());
+    };
+    match lease::advance(store, &root) {
         Ok(()) => Ok(()),
         Err(Stopped::Lost) => Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
@@ -334,11 +352,9 @@ impl BlockDevice for ObjectDevice {
         self.begin(BlockOp::Discard, offset, len)?;
         let unit = BLOCK as u64;
         let blocks = offset.div_ceil(unit)..(offset + len) / unit;
-        let done = match blocks.is_empty() {
-            true => Ok(()),
-            false => self.image.zero(blocks),
-        };
-        done.map_err(|why| BlockError::io(BlockOp::Discard, offset, len, why))
+        let done = self.zero_blocks(blocks);
+        done.map_err(|why| BlockError::io(BlockOp::Discard, offset, len, why))?;
+        self.end()
     }
 
     fn zero(&self, offset: u64, len: u64) -> Result<()> {
@@ -352,7 +368,7 @@ impl BlockDevice for ObjectDevice {
         };
         let done = match first <= last {
             true => part(offset, first)
-                .and_then(|()| self.image.zero(first / unit..last / unit))
+                .and_then(|()| self.zero_blocks(first / unit..last / unit))
                 .and_then(|()| part(last, end)),
             false => part(offset, end),
         };
@@ -372,6 +388,7 @@ impl BlockDevice for ObjectDevice {
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
+        check_failure(&self.image.failure, BlockOp::SetLen, 0, len)?;
         let source = io::Error::from_raw_os_error(EINVAL);
         Err(BlockError::io(BlockOp::SetLen, 0, len, source))
     }

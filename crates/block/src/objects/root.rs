@@ -11,6 +11,12 @@ const MAGIC: [u8; 8] = *b"uext4obj";
 const VERSION: u32 = 1;
 /// Bytes before the table.
 const HEADER: usize = 160;
+/// Where the byte is that says whether the image was removed.
+const REMOVED: usize = 144;
+/// Numbers that no image has reached: what follows them does not overflow.
+const NUMBER_MAX: u64 = 1 << 62;
+/// Segments of an epoch; the number of one has 48 bits.
+const SEGMENTS_MAX: u64 = 1 << 47;
 /// Bytes of a host's name.
 const HOST: usize = 64;
 /// How often a root is searched that is collected meanwhile.
@@ -41,6 +47,8 @@ pub struct Root {
     pub floor: u64,
     /// Bytes that were written since garbage was collected.
     pub written: u64,
+    /// Whether the image was removed: the root stays, so that a host that still writes it fails.
+    pub is_removed: bool,
     /// Where the pages are that hold where the pages are, of [`TABLE_ENTRY`] blocks each.
     pub table: Page,
 }
@@ -58,7 +66,37 @@ impl Root {
             next_segment: 0,
             floor: 1,
             written: 0,
+            is_removed: false,
             table: Page::empty(table_len(len)),
+        }
+    }
+
+    /// The first of an image of zeros, where another image may have been removed; `None`: there is an image.
+    ///
+    /// # Errors
+    /// As [`Root::newest`].
+    pub fn of_new(store: &dyn ObjectStore, len: u64) -> StoreResult<Option<Root>> {
+        match Root::last(store) {
+            Ok(last) if last.is_removed => Ok(Some(Root {
+                len,
+                written: 0,
+                is_removed: false,
+                table: Page::empty(table_len(len)),
+                ..last.taken_over()
+            })),
+            Ok(_) => Ok(None),
+            Err(StoreError::NotFound) => Ok(Some(Root::new(len))),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// The last of an image that is removed.
+    pub fn removed(&self) -> Root {
+        Root {
+            len: 0,
+            is_removed: true,
+            table: Page::empty(0),
+            ..self.taken_over()
         }
     }
 
@@ -97,6 +135,8 @@ impl Root {
             end -= 1;
         }
         bytes.extend(self.host.as_bytes().get(..end).unwrap_or_default());
+        bytes.resize(REMOVED, 0);
+        bytes.push(self.is_removed.into());
         bytes.resize(HEADER, 0);
         bytes.extend(self.table.encode());
         bytes.extend(crc32c(&bytes).to_le_bytes());
@@ -133,12 +173,18 @@ impl Root {
             next_segment: long(40),
             floor: long(48),
             written: long(56),
+            is_removed: body[REMOVED] != 0,
             writer: Uuid::from_bytes(std::array::from_fn(|i| body[64 + i])),
             host: String::from_utf8_lossy(host).into_owned(),
             table: Page::decode(&body[HEADER..]),
         };
         if root.len > LEN_MAX || root.table.len() != table_len(root.len) {
             return Err("has a table that does not fit the size");
+        }
+        let numbers = [root.number, root.first, root.floor, root.written];
+        let are_fine = numbers.iter().all(|number| *number < NUMBER_MAX);
+        if !are_fine || root.epoch == u32::MAX || root.next_segment >= SEGMENTS_MAX {
+            return Err("has a number that no image reaches");
         }
         Ok(root)
     }
@@ -148,6 +194,15 @@ impl Root {
     /// # Errors
     /// [`StoreError::NotFound`]: there is no image; it is damaged; the store's.
     pub fn newest(store: &dyn ObjectStore) -> StoreResult<Root> {
+        let last = Root::last(store)?;
+        match last.is_removed {
+            true => Err(StoreError::NotFound),
+            false => Ok(last),
+        }
+    }
+
+    /// The newest root, of an image that was removed too.
+    fn last(store: &dyn ObjectStore) -> StoreResult<Root> {
         let mut tries = 0;
         loop {
             tries += 1;

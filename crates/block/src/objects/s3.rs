@@ -8,8 +8,12 @@ use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// What a request may take.
+/// What a request may take, beside its bytes.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// What the pages of a list may take together.
+const LIST_PATIENCE: Duration = Duration::from_secs(300);
+/// Bytes that a slow connection carries in a second, of one request among others.
+const SLOW: u64 = 64 << 10;
 /// The region of stores that are not Amazon's, where none is named.
 const REGION: &str = "us-east-1";
 
@@ -57,15 +61,23 @@ impl S3Store {
         })
     }
 
-    /// Waits for a request.
+    /// Waits for a request of few bytes.
     fn wait<T>(&self, request: impl Future<Output = opendal::Result<T>>) -> Result<T, Failed> {
+        self.wait_for(PATIENCE, request)
+    }
+
+    fn wait_for<T>(
+        &self,
+        patience: Duration,
+        request: impl Future<Output = opendal::Result<T>>,
+    ) -> Result<T, Failed> {
         let runtime = RUNTIME.as_ref().map_err(|e| Failed::Other(e.to_string()))?;
-        let done = runtime.block_on(async { tokio::time::timeout(PATIENCE, request).await });
+        let done = runtime.block_on(async { tokio::time::timeout(patience, request).await });
         match done {
             Ok(done) => done.map_err(Failed::Store),
             Err(_) => Err(Failed::Other(format!(
                 "the store did not answer for {} seconds",
-                PATIENCE.as_secs()
+                patience.as_secs()
             ))),
         }
     }
@@ -127,8 +139,8 @@ impl ObjectStore for S3Store {
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> StoreResult<()> {
-        let bytes = bytes.to_vec();
-        self.wait(self.operator.write(name, bytes))?;
+        let patience = PATIENCE + Duration::from_secs(bytes.len() as u64 / SLOW);
+        self.wait_for(patience, self.operator.write(name, bytes.to_vec()))?;
         Ok(())
     }
 
@@ -146,8 +158,8 @@ impl ObjectStore for S3Store {
     fn list(&self, prefix: &str, after: &str) -> StoreResult<Vec<String>> {
         let list = self.operator.list_with(prefix).recursive(true);
         let entries = match after {
-            "" => self.wait(async { list.await })?,
-            after => self.wait(async { list.start_after(after).await })?,
+            "" => self.wait_for(LIST_PATIENCE, async { list.await })?,
+            after => self.wait_for(LIST_PATIENCE, async { list.start_after(after).await })?,
         };
         let names = entries.into_iter().map(|entry| entry.path().to_owned());
         Ok(names.filter(|name| !name.ends_with('/')).collect())

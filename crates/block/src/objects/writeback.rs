@@ -4,7 +4,7 @@ use super::page::ENTRIES;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use uext4_sync::{Mutex, class};
 
 /// Parts with a lock each.
@@ -24,6 +24,8 @@ pub enum Change {
 pub struct Changes {
     shards: Vec<Mutex<HashMap<u64, Change>>>,
     bytes: AtomicU64,
+    /// Whether anything was written, even if it changes nothing.
+    is_touched: AtomicBool,
 }
 
 impl Default for Changes {
@@ -32,6 +34,7 @@ impl Default for Changes {
         Changes {
             shards: std::iter::repeat_with(shard).take(SHARDS).collect(),
             bytes: AtomicU64::new(0),
+            is_touched: AtomicBool::new(false),
         }
     }
 }
@@ -41,8 +44,19 @@ impl Changes {
         &self.shards[(block / ENTRIES as u64) as usize % SHARDS]
     }
 
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        !self.is_touched.load(Ordering::Acquire)
+    }
+
+    /// Notes that something was written.
+    pub fn touch(&self) {
+        self.is_touched.store(true, Ordering::Release);
+    }
+
     /// Changes a block.
     pub fn set(&self, block: u64, change: Change) {
+        self.touch();
         let bytes = |change: &Change| match change {
             Change::Data(bytes) => bytes.len() as u64,
             Change::Hole => 64,

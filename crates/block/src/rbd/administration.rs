@@ -40,7 +40,10 @@ impl RbdAddress {
         let (image, owners) = match self.snapshot.as_deref() {
             None => {
                 let image = Image::open(&pool, &self.name).map_err(failed)?;
-                let owners = image.lock_owners().map_err(failed)?;
+                let owners = match image.has_exclusive_lock().map_err(failed)? {
+                    true => image.lock_owners().map_err(failed)?,
+                    false => Vec::new(),
+                };
                 (image, owners)
             }
             snapshot => {
@@ -56,7 +59,7 @@ impl RbdAddress {
         })
     }
 
-    fn refuse_snapshot(&self) -> Result<()> {
+    pub(super) fn refuse_snapshot(&self) -> Result<()> {
         match &self.snapshot {
             None => Ok(()),
             Some(_) => Err(BlockError::Image {

@@ -9,6 +9,11 @@ use std::sync::Arc;
 const ARGUMENTS: &str = "CEPH_ARGS";
 /// For how long an owner stays blocklisted whose lock was broken: ten years.
 pub const BLOCKLIST_SECONDS: u32 = 10 * 365 * 24 * 60 * 60;
+/// What keeps librbd from a cache on this host, in which a flush would make writes durable on this host alone.
+const PERSISTENT_CACHE: [(&str, &str); 2] = [
+    ("rbd_plugins", ""),
+    ("rbd_persistent_cache_mode", "disabled"),
+];
 const ENOENT: i32 = 2;
 const ETIMEDOUT: i32 = 110;
 /// For how long the monitors are waited for, in seconds: an option, its default, and the value here.
@@ -82,6 +87,13 @@ pub fn connect(address: &RbdAddress, breaking: Breaking) -> io::Result<Arc<Pool>
     cluster.parse_arguments(&arguments)?;
     // What a cache has not written yet is not durable, and would be lost with the lock.
     cluster.set("rbd_cache", "false")?;
+    for (option, value) in PERSISTENT_CACHE {
+        match cluster.set(option, value) {
+            // librbd has no such cache.
+            Err(e) if e.raw_os_error() == Some(ENOENT) => {}
+            set => set?,
+        }
+    }
     // librbd itself breaks the lock of an owner that dies between two checks. What it blocklists without a time expires after an hour, even
     // if the cluster had it for longer.
     let blocklists = breaking == Breaking::Blocklists;

@@ -4,7 +4,8 @@
 //! The cluster refuses the requests of a client that is blocklisted. So the lock of a client is broken only after that client was
 //! blocklisted, and after this one has the map of the cluster which says so: each OSD that this client uses has that map before it answers.
 //! A host that hangs and continues later, or that is connected to the network again, finds its requests refused. What blocklisted it does not
-//! expire before that: by default it would after an hour.
+//! expire before that: by default it would after an hour. The client that breaks the lock has that map too, so that a third one which takes the
+//! free lock finds OSDs that have it.
 
 use super::address::RbdAddress;
 use super::cluster::{self, BLOCKLIST_SECONDS, Breaking};
@@ -74,9 +75,10 @@ pub fn break_all(address: &RbdAddress, pool: &Pool, image: &Image) -> io::Result
 fn fence(address: &RbdAddress, pool: &Pool, owner: &str) -> io::Result<()> {
     pool.cluster().blocklist(owner, BLOCKLIST_SECONDS)?;
     let breaking = cluster::connect(address, Breaking::AfterBlocklisting)?;
+    breaking.cluster().wait_for_map()?;
     match Image::open(&breaking, &address.name)?.break_lock(owner) {
         // It has released it, or another client has broken it.
-        Err(e) if matches!(e.raw_os_error(), Some(ENOENT | EBUSY)) => Ok(()),
+        Err(e) if matches!(e.raw_os_error(), Some(ENOENT | EBUSY | EAGAIN)) => Ok(()),
         broken => broken,
     }
 }

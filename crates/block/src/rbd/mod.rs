@@ -108,9 +108,11 @@ impl RbdDevice {
     /// # Errors
     /// [`BlockError::Open`].
     pub fn break_lock(address: &RbdAddress) -> Result<Vec<String>> {
+        address.refuse_snapshot()?;
         let failed = |source| open_error(address, source);
         let pool = cluster::connect(address, Breaking::Blocklists).map_err(failed)?;
         let image = Image::open(&pool, &address.name).map_err(failed)?;
+        check_lockable(address, &image)?;
         lock::break_all(address, &pool, &image).map_err(failed)
     }
 
@@ -238,10 +240,9 @@ fn open_error(address: &RbdAddress, source: io::Error) -> BlockError {
     }
 }
 
-/// Opens an image, acquires its lock and watches it.
-fn open_locked(address: &RbdAddress, pool: &Arc<Pool>) -> Result<(Image, Watch)> {
+/// Refuses an image that has not an exclusive lock.
+fn check_lockable(address: &RbdAddress, image: &Image) -> Result<()> {
     let failed = |source| open_error(address, source);
-    let image = Image::open(pool, &address.name).map_err(failed)?;
     if !image.has_exclusive_lock().map_err(failed)? {
         let why = format!(
             "the image has not the feature exclusive-lock, without which two hosts could write it; \
@@ -250,6 +251,14 @@ fn open_locked(address: &RbdAddress, pool: &Arc<Pool>) -> Result<(Image, Watch)>
         );
         return Err(failed(io::Error::new(ErrorKind::Unsupported, why)));
     }
+    Ok(())
+}
+
+/// Opens an image, acquires its lock and watches it.
+fn open_locked(address: &RbdAddress, pool: &Arc<Pool>) -> Result<(Image, Watch)> {
+    let failed = |source| open_error(address, source);
+    let image = Image::open(pool, &address.name).map_err(failed)?;
+    check_lockable(address, &image)?;
     lock::acquire(address, pool, &image).map_err(|e| match e {
         LockError::Held { owner } => BlockError::Locked {
             path: PathBuf::from(address.to_string()),
@@ -357,6 +366,7 @@ impl BlockDevice for RbdDevice {
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
+        self.check(BlockOp::SetLen, 0, 0)?;
         match len == self.len {
             true => Ok(()),
             false => Err(BlockError::io(

@@ -205,6 +205,11 @@ impl Cluster {
         let address = address.as_mut_ptr().cast();
         // SAFETY: the handle is open, and the address is a text that lives for the call.
         checked(unsafe { (self.calls.rados_blocklist_add)(self.rados, address, seconds) })?;
+        self.wait_for_map()
+    }
+
+    /// Waits until this client has the newest map of the cluster, which each OSD that it uses from then on has too.
+    pub fn wait_for_map(&self) -> io::Result<()> {
         // SAFETY: the handle is open.
         checked(unsafe { (self.calls.rados_wait_for_latest_osdmap)(self.rados) })
     }
