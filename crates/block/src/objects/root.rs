@@ -91,6 +91,7 @@ impl Root {
     }
 
     /// The last of an image that is removed.
+    #[cfg(feature = "s3")]
     pub fn removed(&self) -> Root {
         Root {
             len: 0,
