@@ -4,7 +4,7 @@ use super::address::S3Address;
 use super::collect;
 use super::lease::{self, Stopped};
 use super::names;
-use super::root::{LEN_MAX, Root};
+use super::root::Root;
 use super::s3::S3Store;
 use super::store::{ObjectStore, StoreError, StoreResult, again};
 use crate::error::{BlockError, Result};
@@ -20,20 +20,7 @@ impl S3Address {
     /// # Errors
     /// It exists; the store's.
     pub fn create(&self, len: u64) -> Result<()> {
-        if len > LEN_MAX {
-            let why = format!("images in S3 have {LEN_MAX} bytes at most");
-            return Err(self.failed(io::Error::new(io::ErrorKind::InvalidInput, why)));
-        }
-        let store = self.store()?;
-        match Root::of_new(&store, len) {
-            Ok(Some(root)) => match lease::advance(&store, &root) {
-                Ok(()) => Ok(()),
-                Err(Stopped::Lost) => Err(self.failed(io::ErrorKind::AlreadyExists.into())),
-                Err(Stopped::Store(why)) => Err(self.failed(why.into())),
-            },
-            Ok(None) => Err(self.failed(io::ErrorKind::AlreadyExists.into())),
-            Err(why) => Err(self.failed(why.into())),
-        }
+        super::create(&self.store()?, len).map_err(|e| self.failed(e))
     }
 
     /// Removes an image. Its writer, if there is one, fails: for that a small object stays of each writer that it had.

@@ -201,35 +201,27 @@ impl ObjectDevice {
         }
     }
 
-    fn read_blocks(&self, offset: u64, buf: &mut [u8]) -> StoreResult<()> {
-        let len = buf.len();
-        let parts = parts(offset, len as u64);
-        let mut edges: Vec<(u64, Vec<u8>)> = parts
-            .iter()
-            .filter(|part| part.len < BLOCK)
-            .map(|part| (part.block, vec![0; BLOCK]))
-            .collect();
-        let mut blocks: Vec<(u64, &mut [u8])> = Vec::with_capacity(parts.len());
-        let mut rest = &mut *buf;
-        for part in &parts {
-            let (now, after) = rest.split_at_mut(part.len);
-            if part.len == BLOCK {
-                blocks.push((part.block, now));
+    /// Reads ranges, all that has to be fetched at once.
+    fn read_ranges(&self, ranges: &mut [(u64, &mut [u8])]) -> StoreResult<()> {
+        let mut blocks: Vec<(u64, &mut [u8])> = Vec::new();
+        // Parts of blocks: where each is to be, and the whole block.
+        let mut edges: Vec<(Part, &mut [u8], Vec<u8>)> = Vec::new();
+        for (offset, buf) in ranges {
+            let mut rest = &mut **buf;
+            for part in parts(*offset, rest.len() as u64) {
+                let (now, after) = rest.split_at_mut(part.len);
+                match part.len == BLOCK {
+                    true => blocks.push((part.block, now)),
+                    false => edges.push((part, now, vec![0; BLOCK])),
+                }
+                rest = after;
             }
-            rest = after;
         }
-        blocks.extend(
-            edges
-                .iter_mut()
-                .map(|(block, bytes)| (*block, &mut bytes[..])),
-        );
+        let whole = edges.iter_mut();
+        blocks.extend(whole.map(|(part, _, bytes)| (part.block, &mut bytes[..])));
         self.image.read(&mut blocks)?;
-        let mut done = 0;
-        for part in &parts {
-            if let Some((_, bytes)) = edges.iter().find(|(block, _)| *block == part.block) {
-                buf[done..done + part.len].copy_from_slice(&bytes[part.at..part.at + part.len]);
-            }
-            done += part.len;
+        for (part, buf, bytes) in edges {
+            buf.copy_from_slice(&bytes[part.at..part.at + part.len]);
         }
         Ok(())
     }
@@ -262,22 +254,15 @@ impl ObjectDevice {
 /// Makes the first root of an image.
 fn create(store: &dyn ObjectStore, len: u64) -> io::Result<()> {
     if len > root::LEN_MAX {
-        let why = format!(
-            "it would have {len} bytes; images in stores have {} at most",
-            root::LEN_MAX
-        );
+        let why = format!("images in stores have {} bytes at most", root::LEN_MAX);
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
-    let Some(root) = Root::of_new(store, len)? else {
-        return Ok(());
-    };
-    match lease::advance(store, &root) {
-        Ok(()) => Ok(()),
-        Err(Stopped::Lost) => Err(io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            "another host made it at the same time",
-        )),
-        Err(Stopped::Store(why)) => Err(why.into()),
+    let root = Root::of_new(store, len)?;
+    match root.map(|root| lease::advance(store, &root)) {
+        Some(Ok(())) => Ok(()),
+        Some(Err(Stopped::Store(why))) => Err(why.into()),
+        // It exists, or another host made it at the same time.
+        None | Some(Err(Stopped::Lost)) => Err(io::ErrorKind::AlreadyExists.into()),
     }
 }
 
@@ -319,8 +304,18 @@ impl BlockDevice for ObjectDevice {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let len = buf.len() as u64;
         self.begin(BlockOp::Read, offset, len)?;
-        let read = self.read_blocks(offset, buf);
+        let read = self.read_ranges(&mut [(offset, buf)]);
         read.map_err(|why| BlockError::io(BlockOp::Read, offset, len, why))
+    }
+
+    fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
+        let (mut first, mut bytes) = (u64::MAX, 0);
+        for (offset, buf) in reads.iter() {
+            self.begin(BlockOp::Read, *offset, buf.len() as u64)?;
+            (first, bytes) = (first.min(*offset), bytes + buf.len() as u64);
+        }
+        let read = self.read_ranges(reads);
+        read.map_err(|why| BlockError::io(BlockOp::Read, first, bytes, why))
     }
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {

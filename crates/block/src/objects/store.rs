@@ -15,7 +15,7 @@ pub trait ObjectStore: Send + Sync + Debug {
     /// Bytes of an object: a range, which is cut where the object ends, or all.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`]: there is no such object; [`StoreError::Failed`]: the store can't be reached; [`StoreError::Refused`].
+    /// [`StoreError::NotFound`]: it does not exist; [`StoreError::Failed`]: the store can't be reached; [`StoreError::Refused`].
     fn get(&self, name: &str, range: Option<Range<u64>>) -> StoreResult<Vec<u8>>;
 
     /// Makes an object, or replaces it.
@@ -82,7 +82,7 @@ pub enum Created {
 /// Why a call of a store failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreError {
-    /// There is no such object.
+    /// The object does not exist.
     NotFound,
     /// What the store or the network said, which may differ the next time.
     Failed(String),
@@ -93,7 +93,7 @@ pub enum StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StoreError::NotFound => f.write_str("there is no such object"),
+            StoreError::NotFound => f.write_str("the object does not exist"),
             StoreError::Failed(why) | StoreError::Refused(why) => f.write_str(why),
         }
     }

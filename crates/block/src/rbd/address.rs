@@ -3,7 +3,6 @@
 use crate::device_id::DeviceId;
 use crate::scheme::RBD;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// An image, or a snapshot of one: `rbd:POOL[/NAMESPACE]/NAME[@SNAP]`. The cluster is that of Ceph's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,11 +49,7 @@ impl RbdAddress {
 
     /// By which two opens of the image are recognised.
     pub fn identity(&self) -> DeviceId {
-        let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
-        DeviceId::Remote {
-            name: hasher.finish(),
-        }
+        DeviceId::of_name(self)
     }
 
     /// The image as Ceph's own commands take it.

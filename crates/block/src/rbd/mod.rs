@@ -69,7 +69,7 @@ impl RbdDevice {
     ///
     /// # Errors
     /// [`BlockError::Locked`]: another client holds the lock, and is alive. [`BlockError::Open`]: librbd is not installed, the cluster
-    /// can't be reached, there is no such image, or it has not the feature `exclusive-lock`; `EROFS`: a snapshot is to be written.
+    /// can't be reached, the image does not exist or lacks the feature `exclusive-lock`; `EROFS`: a snapshot is to be written.
     pub fn open(address: &RbdAddress, options: &OpenOptions) -> Result<RbdDevice> {
         let failed = |source| open_error(address, source);
         if !options.read_only && address.snapshot.is_some() {
