@@ -53,7 +53,9 @@ impl RemoteAddress {
         if name.starts_with(crate::scheme::RBD) {
             return RbdAddress::parse(name).map(RemoteAddress::Rbd);
         }
-        Err("is on a server that this build has no client for (features nbd, rbd, s3)")
+        Err(
+            "is on a server that this build has no client for; `cargo install --path crates/cli --features rbd,s3` has all",
+        )
     }
 
     /// By which two opens of the image are recognised.

@@ -6,6 +6,7 @@ use clap::Subcommand;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use uext4::BlockError;
 use uext4::unstable::{RemoteAddress, images_of};
 
 /// Make, list and remove images on servers, and take them over
@@ -110,14 +111,15 @@ fn address(image: &Path) -> Result<RemoteAddress> {
     RemoteAddress::parse(name).map_err(|why| anyhow::anyhow!("{name}: {why}"))
 }
 
-fn failed<T>(image: &Path, done: Result<T, uext4::BlockError>) -> Result<T> {
-    done.map_err(|e| diagnostics::device(image, e))
+fn failed<T>(image: &Path, done: Result<T, BlockError>) -> Result<T> {
+    done.map_err(|e| match e {
+        // It says all, and asks no server again.
+        BlockError::Image { .. } => e.into(),
+        e => diagnostics::device(image, e),
+    })
 }
 
-fn each(
-    args: &Images,
-    what: impl Fn(&RemoteAddress) -> Result<(), uext4::BlockError>,
-) -> Result<()> {
+fn each(args: &Images, what: impl Fn(&RemoteAddress) -> Result<(), BlockError>) -> Result<()> {
     for image in &args.images {
         failed(image, what(&address(image)?))?;
     }
