@@ -1,7 +1,7 @@
 //! Images in stores of objects.
 
 use std::path::Path;
-use uext4_block::objects::{CacheDir, Created, ObjectStore, StoreResult};
+use uext4_block::objects::{CacheDir, Created, Listed, ObjectStore, StoreResult};
 use uext4_block::{BlockError, Failure, LeaseLoss, ObjectDevice, Result};
 use uext4_testkit::device::contract::{Length, check_bytes, check_failed};
 use uext4_testkit::object_store::{Bucket, HostStore, Trouble};
@@ -151,8 +151,8 @@ impl ObjectStore for Careless {
         self.0.put(name, bytes).map(|()| Created::Yes)
     }
 
-    fn list(&self, prefix: &str, after: &str) -> StoreResult<Vec<String>> {
-        self.0.list(prefix, after)
+    fn list(&self, prefix: &str) -> StoreResult<Vec<Listed>> {
+        self.0.list(prefix)
     }
 
     fn delete(&self, names: &[String]) -> StoreResult<()> {
@@ -209,6 +209,57 @@ fn readers_keep_their_root() {
     let reader = open(&HostStore::new(&bucket, 2), &OpenOptions::read_only()).unwrap();
     reader.read_at(far, &mut bytes).unwrap();
     assert_eq!(bytes, [8; 8192]);
+}
+
+/// Segments that are mostly garbage are written again: a store has twice the image at most, however often blocks are written.
+#[test]
+fn what_is_needed_is_moved_out_of_segments_of_garbage() {
+    const BLOCKS: u64 = 4096;
+    let bucket: Arc<Bucket> = Arc::default();
+    let (_, writer) = create(&bucket, 1 << 30);
+    let mut rng = Rng::with_seed(3);
+    let mut content = vec![0u8; BLOCKS as usize];
+    let offset = |block: u64| block * 4096 * 37;
+    for round in 1..12 {
+        for _ in 0..if round == 1 { 4 * BLOCKS } else { BLOCKS } {
+            let block = rng.u64(..BLOCKS);
+            content[block as usize] = round;
+            writer.write_at(offset(block), &[round; 4096]).unwrap();
+            if rng.u8(..) == 0 {
+                writer.flush().unwrap();
+            }
+        }
+    }
+    writer.flush().unwrap();
+    let bytes = || -> u64 { bucket.list("segment/").iter().map(|s| s.bytes).sum() };
+    let before = bytes();
+    thread::scope(|scope| {
+        let collecting = scope.spawn(|| writer.collect());
+        // What is written meanwhile is not overwritten with what is moved.
+        for block in 0..BLOCKS {
+            if block % 7 == 0 {
+                content[block as usize] = 99;
+                writer.write_at(offset(block), &[99; 4096]).unwrap();
+                writer.flush().unwrap();
+            }
+        }
+        collecting.join().unwrap().unwrap();
+    });
+    writer.collect().unwrap();
+    // Pages of blocks, and of pages.
+    let pages = (BLOCKS * 37).div_ceil(512) + 1;
+    let needed = BLOCKS * 4096 + pages * 8192;
+    assert!(
+        bytes() <= 2 * needed && before > 4 * needed,
+        "{needed} bytes are needed, {before} were there, {} are",
+        bytes()
+    );
+    let reader = open(&HostStore::new(&bucket, 1), &OpenOptions::read_only()).unwrap();
+    for (block, value) in content.iter().enumerate() {
+        let mut found = [0; 4096];
+        reader.read_at(offset(block as u64), &mut found).unwrap();
+        assert_eq!(found, [*value; 4096], "block {block}");
+    }
 }
 
 /// Garbage that is collected while a reader opens the image, between any two of its requests.

@@ -6,6 +6,7 @@ use uext4_block::{BlockError, ObjectDevice, RemoteAddress, Result, images_of, ob
 use uext4_testkit::ceph::{Peer, is_client, role};
 use uext4_testkit::device::contract::{Length, check_bytes};
 use uext4_testkit::prelude::*;
+use uext4_testkit::proxy::{Proxy, Way};
 
 const LEN: u64 = 4 << 20;
 const BLOCK: usize = 4096;
@@ -94,57 +95,61 @@ fn remote_writer() {
     }
 }
 
-/// A host that hangs or dies while it writes, and one that takes its image over; UEXT4_TAKEOVERS sets how often.
+/// What becomes of a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Stopped,
+    Killed,
+    /// What it sends arrives when another host has taken over and collected garbage.
+    Held,
+    /// Its connections are lost, and none can be made.
+    Cut,
+}
+
+/// A host that hangs, dies or is cut off while it writes, and one that takes its image over; UEXT4_TAKEOVERS sets how often.
 #[test]
 #[ignore = "needs Ceph; make test-remote runs it"]
 fn takeovers() {
     require!(is_client("remote_s3::takeovers"));
+    let gateway = std::env::var("AWS_ENDPOINT_URL").unwrap();
+    let gateway = gateway.strip_prefix("http://").unwrap().parse().unwrap();
     let mut rng = Rng::with_seed(7);
     let (mut slowest, rounds) = (Duration::ZERO, env_number("UEXT4_TAKEOVERS", 20));
     for round in 0..rounds {
+        let fates = [Fate::Stopped, Fate::Held, Fate::Cut, Fate::Killed];
+        let fate = fates[(round % 4) as usize];
+        let proxy = Proxy::start(gateway);
         let name = new_image(LEN);
-        let mut writer = Peer::start("remote_s3::remote_writer", &name);
+        let endpoint = format!("http://{}", proxy.address());
+        let variables = [("AWS_ENDPOINT_URL", &endpoint[..])];
+        let mut writer = Peer::start_with("remote_s3::remote_writer", &name, &variables);
         let mut durable = 0;
         for _ in 0..rng.u8(1..12) {
             durable = number(&writer.line(DURABLE).expect("a line"));
         }
         thread::sleep(Duration::from_micros(rng.u64(..20_000)));
-        let is_killed = round % 4 == 3;
-        writer.signal(if is_killed {
-            Signal::KILL
-        } else {
-            Signal::STOP
-        });
+        match fate {
+            Fate::Stopped => writer.signal(Signal::STOP),
+            Fate::Killed => writer.signal(Signal::KILL),
+            Fate::Held => proxy.set(Way::Held),
+            Fate::Cut => proxy.set(Way::Cut),
+        }
         let begin = Instant::now();
-        let mut block = [0; BLOCK];
-        let device = loop {
-            let device = open(&name, &OpenOptions::read_write()).unwrap();
-            device.read_at(0, &mut block).unwrap();
-            match device.write_at(0, &[0xff; BLOCK]) {
-                Ok(()) => break device,
-                // What was on its way when the writer was stopped has arrived since.
-                Err(e) => assert!(matches!(e, BlockError::Failed { .. }), "{e}"),
-            }
-        };
-        let found = u64::from_le_bytes(block[..8].try_into().unwrap());
-        device.flush().unwrap();
+        let (device, found) = take_over(&name);
         slowest = slowest.max(begin.elapsed());
         assert!(found >= durable, "{found} is read, {durable} was durable");
-        let mut other = [0; BLOCK];
-        device
-            .read_at((1 + found % BLOCKS) * BLOCK as u64, &mut other)
-            .unwrap();
-        assert!(found == 0 || other == block, "a flush is there in part");
         device.collect().unwrap();
+        proxy.set(Way::Open);
         writer.signal_if_alive(Signal::CONT);
         // What it had done before it was stopped may be printed now.
         while let Some(line) = writer.line(DURABLE) {
             let durable = number(&line);
             assert!(
                 durable <= found,
-                "flush {durable} is acknowledged after {found} was read"
+                "{fate:?}: flush {durable} is acknowledged after {found} was read"
             );
         }
+        let mut block = [0; BLOCK];
         device.read_at(0, &mut block).unwrap();
         assert_eq!(block, [0xff; BLOCK]);
         RemoteAddress::parse(&name).unwrap().remove().unwrap();
@@ -153,6 +158,27 @@ fn takeovers() {
         "{rounds} takeovers, the slowest in {} ms",
         slowest.as_millis()
     );
+}
+
+/// Becomes the writer, with a flush; returns the number of the last flush before.
+fn take_over(name: &str) -> (ObjectDevice, u64) {
+    let mut block = [0; BLOCK];
+    let device = loop {
+        let device = open(name, &OpenOptions::read_write()).unwrap();
+        device.read_at(0, &mut block).unwrap();
+        match device.write_at(0, &[0xff; BLOCK]) {
+            Ok(()) => break device,
+            // What was on its way when the writer was stopped has arrived since.
+            Err(e) => assert!(matches!(e, BlockError::Failed { .. }), "{e}"),
+        }
+    };
+    device.flush().unwrap();
+    let found = u64::from_le_bytes(block[..8].try_into().unwrap());
+    let mut other = [0; BLOCK];
+    let at = (1 + found % BLOCKS) * BLOCK as u64;
+    device.read_at(at, &mut other).unwrap();
+    assert!(found == 0 || other == block, "a flush is there in part");
+    (device, found)
 }
 
 fn number(line: &str) -> u64 {

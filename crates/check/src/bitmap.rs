@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(bytes(&map, edge - 8, 24), [0xe0, 0x0f, 0]);
         assert_eq!(bytes(&map, edge + 8, 16), [0, 0]);
         assert_eq!(bytes(&map, 3 * CHUNK_BITS + 8, 64), [0; 8]);
-        assert_eq!(bytes(&map, 1 << 40, 64), []);
+        assert!(bytes(&map, 1 << 40, 64).is_empty());
     }
 
     #[test]

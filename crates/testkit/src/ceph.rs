@@ -100,8 +100,14 @@ pub struct Peer {
 impl Peer {
     /// Runs the test of that name in another process, where [`role`] returns `role`.
     pub fn start(test: &str, role: &str) -> Peer {
+        Peer::start_with(test, role, &[])
+    }
+
+    /// The same, with variables in its environment.
+    pub fn start_with(test: &str, role: &str, variables: &[(&str, &str)]) -> Peer {
         let mut command = this_test(test);
         command.env(ROLE, role).stdout(Stdio::piped());
+        command.envs(variables.iter().copied());
         let mut process = command.spawn().expect("the program of the test");
         let lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
         Peer { process, lines }

@@ -1,21 +1,50 @@
 //! A store of objects in memory, and what goes wrong between it and its hosts.
 
 use crate::external::*;
-use std::sync::{Condvar, Mutex};
-use uext4_block::objects::{Created, ObjectStore, StoreError, StoreResult};
+use std::sync::{Condvar, Mutex, OnceLock};
+use uext4_block::objects::{Created, Listed, ObjectStore, StoreError, StoreResult};
 
 /// What a store holds. Hosts share it.
 #[derive(Debug, Default)]
 pub struct Bucket {
     objects: Mutex<BTreeMap<String, Arc<[u8]>>>,
-    /// A planted bug: an object that exists is replaced.
-    pub replaces: AtomicBool,
+    /// What is planted.
+    bug: OnceLock<Bug>,
+}
+
+/// How long a host with [`Bug::Clock`] is sure, in requests.
+const LEASE: u64 = 16;
+
+/// A bug that is planted, so that tests show that they find it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// The store replaces an object that exists, and says that it did not exist.
+    Replaces,
+    /// The store refuses nothing. A host looks whether it is the writer, and is sure of it for a time by its own clock, which stands still when it
+    /// does.
+    Clock,
 }
 
 impl Bucket {
+    /// Plants a bug, for good.
+    pub fn plant(&self, bug: Bug) {
+        self.bug.set(bug).expect("one bug");
+    }
+
     /// The names of all objects.
     pub fn names(&self) -> Vec<String> {
         self.objects.lock().unwrap().keys().cloned().collect()
+    }
+
+    /// The objects whose names begin with `prefix`.
+    pub fn list(&self, prefix: &str) -> Vec<Listed> {
+        let objects = self.objects.lock().unwrap();
+        let found = objects.iter().filter(|(name, _)| name.starts_with(prefix));
+        let listed = |(name, bytes): (&String, &Arc<[u8]>)| Listed {
+            name: name.clone(),
+            bytes: bytes.len() as u64,
+        };
+        found.map(listed).collect()
     }
 
     /// Changes a byte of an object.
@@ -31,7 +60,7 @@ impl Bucket {
         match request {
             Request::Put(name, bytes) => drop(objects.insert(name.clone(), Arc::clone(bytes))),
             Request::Create(name, bytes) => match objects.get(name) {
-                Some(found) if !self.replaces.load(Ordering::Relaxed) || found == bytes => {
+                Some(found) if self.bug.get() != Some(&Bug::Replaces) || found == bytes => {
                     return Created::Exists;
                 }
                 _ => drop(objects.insert(name.clone(), Arc::clone(bytes))),
@@ -80,6 +109,8 @@ struct Network {
     /// How long a request takes.
     latency: Duration,
     requests: u64,
+    /// With [`Bug::Clock`].
+    leased_until: u64,
 }
 
 impl HostStore {
@@ -95,6 +126,7 @@ impl HostStore {
                 stops_at: None,
                 latency: Duration::ZERO,
                 requests: 0,
+                leased_until: 0,
             }),
             resumed: Condvar::new(),
         })
@@ -208,18 +240,36 @@ impl ObjectStore for HostStore {
     }
 
     fn create(&self, name: &str, bytes: &[u8]) -> StoreResult<Created> {
-        self.send(Some(Request::Create(name.to_owned(), bytes.into())))
+        let (name, bytes) = (name.to_owned(), bytes.into());
+        if self.bucket.bug.get() != Some(&Bug::Clock) {
+            return self.send(Some(Request::Create(name, bytes)));
+        }
+        let mut network = self.network.lock().unwrap();
+        if network.requests >= network.leased_until {
+            if !self.bucket.list(&name).is_empty() {
+                return Ok(Created::Exists);
+            }
+            network.leased_until = network.requests + LEASE;
+        }
+        drop(network);
+        self.send(Some(Request::Put(name, bytes)))
     }
 
-    fn list(&self, prefix: &str, after: &str) -> StoreResult<Vec<String>> {
+    fn list(&self, prefix: &str) -> StoreResult<Vec<Listed>> {
         self.send(None)?;
-        let objects = self.bucket.objects.lock().unwrap();
-        let names = objects.keys().filter(|name| name.starts_with(prefix));
-        Ok(names.filter(|name| &name[..] > after).cloned().collect())
+        Ok(self.bucket.list(prefix))
     }
 
     fn delete(&self, names: &[String]) -> StoreResult<()> {
         self.send(Some(Request::Delete(names.to_vec()))).map(drop)
+    }
+
+    /// A seed decides the order of requests, unless they take time.
+    fn in_flight(&self) -> usize {
+        match self.network.lock().unwrap().latency.is_zero() {
+            true => 1,
+            false => 16,
+        }
     }
 
     fn pause(&self, _: Duration) {}

@@ -30,19 +30,13 @@ impl S3Address {
     pub fn remove(&self) -> Result<()> {
         let store = self.store()?;
         let last = self.take(&store, Root::removed)?;
-        let remove = || {
+        let remove = || -> StoreResult<()> {
             for prefix in [names::READERS, names::SEGMENTS] {
-                let names = again(&store, || store.list(prefix, ""))?;
-                for some in names.chunks(1000) {
-                    again(&store, || store.delete(some))?;
-                }
+                collect::remove(&store, all(&store, prefix)?)?;
             }
             collect::remove_roots(&store, &last, &BTreeSet::new())
         };
-        remove().map_err(|why: Stopped| match why {
-            Stopped::Store(why) => self.failed(why.into()),
-            Stopped::Lost => self.failed(io::ErrorKind::Interrupted.into()),
-        })
+        remove().map_err(|why| self.failed(why.into()))
     }
 
     /// Makes a root of the newest, so that no other writer does.
@@ -66,7 +60,7 @@ impl S3Address {
     pub fn info(&self) -> Result<RemoteInfo> {
         let store = self.store()?;
         let read = || {
-            let readers = again(&store, || store.list(names::READERS, ""))?;
+            let readers = again(&store, || store.list(names::READERS))?;
             Ok((Root::newest(&store)?, readers.len() as u64))
         };
         let found: StoreResult<(Root, u64)> = read();
@@ -87,7 +81,7 @@ impl S3Address {
         let store = self.store()?;
         self.take(&store, Root::taken_over)?;
         let forget = || {
-            let readers = again(&store, || store.list(names::READERS, ""))?;
+            let readers = all(&store, names::READERS)?;
             again(&store, || store.delete(&readers))
         };
         forget().map_err(|why: StoreError| self.failed(why.into()))
@@ -99,6 +93,12 @@ impl S3Address {
             source,
         }
     }
+}
+
+/// The names of the objects that begin with a prefix.
+fn all(store: &S3Store, prefix: &str) -> StoreResult<Vec<String>> {
+    let objects = again(store, || store.list(prefix))?;
+    Ok(objects.into_iter().map(|object| object.name).collect())
 }
 
 /// The images whose names begin with those of `place`: `s3://BUCKET[/PREFIX]`.
@@ -117,7 +117,7 @@ pub fn images_of(place: &str) -> Result<Vec<String>> {
         "" => String::new(),
         prefix => format!("{prefix}/"),
     };
-    let names = again(&store, || store.list(&prefix, "")).map_err(failed)?;
+    let names = all(&store, &prefix).map_err(failed)?;
     let images = names.iter().filter_map(|name| {
         let (image, number) = name.rsplit_once(names::ROOTS)?;
         let image = image.strip_suffix('/')?;

@@ -12,8 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of chunks that are kept in memory.
 const KEPT: u64 = 64 << 20;
-/// Requests of one read that are in flight.
-pub const IN_FLIGHT: usize = 16;
 
 #[derive(Clone, Debug)]
 struct Bytes;
@@ -27,7 +25,7 @@ impl Weighter<Chunk, Arc<[u8]>> for Bytes {
 /// The parts of segments that this host has. Segments do not change, so that what it has is never old.
 #[derive(Debug)]
 pub struct Chunks {
-    store: Arc<dyn ObjectStore>,
+    pub store: Arc<dyn ObjectStore>,
     memory: Cache<Chunk, Arc<[u8]>, Bytes>,
     disk: Option<DiskCache>,
     /// Reads of the store.

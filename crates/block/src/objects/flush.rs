@@ -1,5 +1,6 @@
 //! From what was written to a new root.
 
+use super::compact::Moved;
 use super::lease::{Stopped, advance};
 use super::map::{Map, in_parallel};
 use super::page::{ENTRIES, Location, Page};
@@ -13,8 +14,8 @@ use std::sync::Arc;
 /// New entries of pages, by the numbers of the pages.
 type Entries = BTreeMap<u64, Vec<(usize, Location)>>;
 
-/// Writes changes of what `base` holds, and returns the root that holds them. What changes nothing has a root too: that it can be made says
-/// that no other host is the writer.
+/// Writes changes of what `base` holds, and the pages that are to be moved, and returns the root that holds them. What changes nothing has a root
+/// too: that it can be made says that no other host is the writer.
 ///
 /// # Errors
 /// As [`advance`].
@@ -23,6 +24,7 @@ pub fn write(
     map: &Map,
     base: &Root,
     changes: &Changes,
+    moved: &Moved,
 ) -> Result<Root, Stopped> {
     let mut segments = NewSegments::new(base.epoch, base.next_segment);
     let mut blocks = Entries::new();
@@ -34,15 +36,21 @@ pub fn write(
         add(&mut blocks, block, location);
         Ok::<(), Stopped>(())
     })?;
-    let mut pages = Vec::new();
+    for leaf in &moved.leaves {
+        blocks.entry(*leaf).or_default();
+    }
     let per_page = ENTRIES as u64;
     let old_middle = |middle: u64| Ok(base.table.get(middle as usize));
     let old_leaf = |leaf: u64| {
         let middle = map.page(base.table.get((leaf / per_page) as usize))?;
         Ok(middle.get(leaf as usize % ENTRIES))
     };
-    let leaves = rewrite(map, &blocks, old_leaf, &mut segments, &mut pages)?;
-    let middles = rewrite(map, &leaves, old_middle, &mut segments, &mut pages)?;
+    let pages = &mut Vec::new();
+    let mut leaves = rewrite(map, &blocks, old_leaf, moved, &mut segments, pages)?;
+    for middle in &moved.middles {
+        leaves.entry(*middle).or_default();
+    }
+    let middles = rewrite(map, &leaves, old_middle, moved, &mut segments, pages)?;
     let mut root = base.clone();
     for (part, entries) in middles {
         for (index, location) in entries {
@@ -54,7 +62,7 @@ pub fn write(
     root.next_segment = next_segment;
     root.written += bytes;
     advance(store, &root)?;
-    for (location, page) in pages {
+    for (location, page) in pages.drain(..) {
         map.written(location, page);
     }
     Ok(root)
@@ -71,20 +79,24 @@ fn rewrite(
     map: &Map,
     entries: &Entries,
     old: impl Fn(u64) -> StoreResult<Location> + Sync,
+    moved: &Moved,
     segments: &mut NewSegments,
     pages: &mut Vec<(Location, Arc<Page>)>,
 ) -> StoreResult<Entries> {
     // What has to be read is read at once.
     let numbers: Vec<u64> = entries.keys().copied().collect();
-    in_parallel(numbers.len(), |at| map.page(old(numbers[at])?).map(drop))?;
+    in_parallel(&*map.chunks.store, numbers.len(), |at| {
+        map.page(old(numbers[at])?).map(drop)
+    })?;
     let mut above = Entries::new();
     for (number, entries) in entries {
-        let before = map.page(old(*number)?)?;
+        let at = old(*number)?;
+        let before = map.page(at)?;
         let mut page = Page::clone(&before);
         for (index, location) in entries {
             page.set(*index, *location);
         }
-        if page == *before {
+        if page == *before && !moved.segments.contains(&at.segment) {
             continue;
         }
         let location = match page.is_hole() {

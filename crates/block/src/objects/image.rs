@@ -4,6 +4,7 @@
 //! `edges`, then `view` and, of changes, a shard. `lease` before `view`; `flushes` is never held with them. None is held over a call of the store but
 //! `edges`, which a write of a part of a block holds while it reads the rest, and `lease`.
 
+use super::compact::{Moved, MovedBlock};
 use super::flush;
 use super::lease::{self, Pin, Stopped, advance};
 use super::map::Map;
@@ -15,7 +16,8 @@ use crate::error::Failure;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use uext4_sync::{Condvar, Mutex, RwLock, RwLockReadGuard, class};
+use std::thread;
+use uext4_sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, class};
 
 /// Bytes of changes from which on a write flushes.
 const PENDING_MAX: u64 = 64 << 20;
@@ -75,7 +77,16 @@ impl Image {
     /// # Errors
     /// As [`Root::newest`].
     pub fn open(store: Arc<dyn ObjectStore>, map: Map) -> StoreResult<Image> {
-        let (root, pin) = Pin::newest(&store)?;
+        let newest = Root::newest(&*store)?;
+        let (root, pin) = thread::scope(|scope| {
+            // What can't be read ahead is read when it is needed.
+            let ahead = || drop(map.read_head(&newest));
+            match store.in_flight() {
+                1 => ahead(),
+                _ => drop(thread::Builder::new().spawn_scoped(scope, ahead)),
+            }
+            Pin::of(&store, newest.clone())
+        })?;
         let edge = || RwLock::new(&class::OBJECTS, Edge(()));
         let view = View {
             root: Arc::new(root),
@@ -145,7 +156,8 @@ impl Image {
         if self.is_writer() {
             return Ok(());
         }
-        let (root, pin) = Pin::newest(&self.store)?;
+        let newest = Root::newest(&*self.store)?;
+        let (root, pin) = Pin::of(&self.store, newest)?;
         lease.pin = pin;
         self.view.write().root = Arc::new(root);
         Ok(())
@@ -260,28 +272,58 @@ impl Image {
             if flushes.done >= mine {
                 return Ok(());
             }
-            if flushes.runs {
-                self.flushed.wait(&mut flushes);
-                continue;
+            if !flushes.runs {
+                break;
             }
-            flushes.runs = true;
-            flushes.begun += 1;
-            drop(flushes);
-            let done = self.flush_alone();
-            flushes = self.flushes.lock();
-            flushes.runs = false;
-            if done.is_ok() {
-                flushes.done = flushes.begun;
-            }
-            self.flushed.notify_all();
-            drop(flushes);
-            done?;
-            return Ok(());
+            self.flushed.wait(&mut flushes);
+        }
+        flushes.begun += 1;
+        let number = flushes.begun;
+        Ok(self.alone(flushes, || {
+            self.flush_changes()?;
+            self.flushes.lock().done = number;
+            Ok(())
+        })?)
+    }
+
+    /// Does what no flush may run beside. What fails, or panics, fails the device for good.
+    fn alone<T>(
+        &self,
+        mut flushes: MutexGuard<'_, Flushes>,
+        work: impl FnOnce() -> Result<T, Stopped>,
+    ) -> Result<T, Stopped> {
+        flushes.runs = true;
+        drop(flushes);
+        let mut alone = Alone {
+            image: self,
+            failure: Some(Failure::WritesLost),
+        };
+        let done = work();
+        alone.failure = done.as_ref().err().map(Stopped::failure);
+        done
+    }
+
+    /// As [`Image::alone`], once no flush runs.
+    ///
+    /// # Errors
+    /// Those of `work`; the device has failed.
+    pub fn between_flushes<T>(
+        &self,
+        work: impl FnOnce() -> Result<T, Stopped>,
+    ) -> Result<T, Stopped> {
+        let mut flushes = self.flushes.lock();
+        while flushes.runs {
+            self.flushed.wait(&mut flushes);
+        }
+        match self.failure.get() {
+            Some(Failure::LeaseLost(_)) => Err(Stopped::Lost),
+            Some(why) => Err(StoreError::Refused(why.to_string()).into()),
+            None => self.alone(flushes, work),
         }
     }
 
-    /// A flush; no other runs.
-    fn flush_alone(&self) -> Result<(), Stopped> {
+    /// Writes what was changed; no other flush runs.
+    fn flush_changes(&self) -> Result<(), Stopped> {
         let (base, changes) = {
             let mut view = self.view.write();
             if view.pending.new.is_empty() {
@@ -291,8 +333,7 @@ impl Image {
             view.pending.flushing = Some(Arc::clone(&changes));
             (Arc::clone(&view.root), changes)
         };
-        let root = flush::write(&*self.store, &self.map, &base, &changes);
-        let root = root.inspect_err(|why| self.fail(why))?;
+        let root = flush::write(&*self.store, &self.map, &base, &changes, &Moved::default())?;
         let mut view = self.view.write();
         view.root = Arc::new(root);
         view.pending.flushing = None;
@@ -303,31 +344,51 @@ impl Image {
     ///
     /// # Errors
     /// As [`advance`].
-    pub fn advance_alone(&self, change: impl FnOnce(&mut Root)) -> Result<Arc<Root>, Stopped> {
-        let mut flushes = self.flushes.lock();
-        while flushes.runs {
-            self.flushed.wait(&mut flushes);
-        }
-        flushes.runs = true;
-        drop(flushes);
-        let mut root = Root::clone(&self.root());
-        root.number += 1;
-        change(&mut root);
-        let root = Arc::new(root);
-        let done = match self.failure.get() {
-            Some(Failure::LeaseLost(_)) => Err(Stopped::Lost),
-            Some(why) => Err(StoreError::Refused(why.to_string()).into()),
-            None => advance(&*self.store, &root).inspect_err(|why| self.fail(why)),
-        };
-        if done.is_ok() {
+    pub fn advance(&self, change: impl FnOnce(&mut Root)) -> Result<Arc<Root>, Stopped> {
+        self.between_flushes(|| {
+            let mut root = Root::clone(&self.root());
+            root.number += 1;
+            change(&mut root);
+            advance(&*self.store, &root)?;
+            let root = Arc::new(root);
             self.view.write().root = Arc::clone(&root);
-        }
-        self.flushes.lock().runs = false;
-        self.flushed.notify_all();
-        done.map(|()| root)
+            Ok(root)
+        })
     }
 
-    fn fail(&self, why: &Stopped) {
-        let _ = self.failure.set(why.failure());
+    /// Writes parts that have their bytes elsewhere; no flush runs meanwhile.
+    ///
+    /// # Errors
+    /// As [`flush::write`].
+    pub fn write_again(&self, moved: &Moved, blocks: &[MovedBlock]) -> Result<(), Stopped> {
+        self.between_flushes(|| {
+            let (base, changes) = (self.root(), Changes::default());
+            for block in blocks {
+                // What was written since has its bytes elsewhere already.
+                if self.map.locate(&base, block.number)? == block.location {
+                    changes.set(block.number, Change::Data(block.bytes.clone()));
+                }
+            }
+            let root = flush::write(&*self.store, &self.map, &base, &changes, moved)?;
+            self.view.write().root = Arc::new(root);
+            Ok(())
+        })
+    }
+}
+
+/// Keeps other flushes out.
+struct Alone<'a> {
+    image: &'a Image,
+    /// What the device fails with at the end.
+    failure: Option<Failure>,
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        if let Some(failure) = self.failure {
+            let _ = self.image.failure.set(failure);
+        }
+        self.image.flushes.lock().runs = false;
+        self.image.flushed.notify_all();
     }
 }

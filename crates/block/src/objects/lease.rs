@@ -84,12 +84,11 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// Pins the newest root. One that may not write into the store has no pin.
+    /// Pins a root that was the newest, or a newer one if it may have lost segments since. One that may not write into the store has no pin.
     ///
     /// # Errors
     /// As [`Root::newest`].
-    pub fn newest(store: &Arc<dyn ObjectStore>) -> StoreResult<(Root, Option<Pin>)> {
-        let mut root = Root::newest(&**store)?;
+    pub fn of(store: &Arc<dyn ObjectStore>, mut root: Root) -> StoreResult<(Root, Option<Pin>)> {
         loop {
             let name = names::reader(Uuid::new_v4(), root.number);
             match again(&**store, || store.put(&name, &[])) {

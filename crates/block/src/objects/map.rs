@@ -1,19 +1,23 @@
 //! The map of an image: where each block is at a root.
 
 use super::chunk::Chunk;
-use super::chunks::{Chunks, IN_FLIGHT};
+use super::chunks::Chunks;
 use super::names::Segment;
 use super::page::{BLOCK, ENTRIES, Location, PAGE, Page};
 use super::root::{Root, TABLE_ENTRY};
-use super::store::{StoreError, StoreResult};
+use super::store::{ObjectStore, StoreError, StoreResult};
 use quick_cache::sync::Cache;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use uext4_sync::{Mutex, class};
 
 /// Pages that are kept: those of 8 GiB.
 const PAGES: usize = 4096;
+
+/// Blocks that an image begins with, 16 MiB, and how many chunks of them are read ahead.
+const HEAD: u64 = 4096;
+const HEAD_CHUNKS: usize = 16;
 
 /// The pages that were read or written. Pages do not change: a root that changed a block has others.
 #[derive(Debug)]
@@ -112,51 +116,70 @@ impl Map {
     /// As [`Chunks::read`].
     pub fn read(&self, root: &Root, blocks: &mut [(u64, &mut [u8])]) -> StoreResult<()> {
         let mut located = Vec::with_capacity(blocks.len());
-        for (block, _) in blocks.iter() {
-            located.push(self.locate(root, *block)?);
+        for (block, buf) in blocks.iter_mut() {
+            located.push((self.locate(root, *block)?, &mut **buf));
         }
-        self.fetch(&located)?;
-        for ((_, buf), location) in blocks.iter_mut().zip(located) {
+        self.read_located(&mut located)
+    }
+
+    /// Reads whole blocks that are at locations.
+    ///
+    /// # Errors
+    /// As [`Chunks::read`].
+    pub fn read_located(&self, blocks: &mut [(Location, &mut [u8])]) -> StoreResult<()> {
+        let wanted = blocks.iter().map(|(location, _)| *location);
+        self.fetch(wanted.filter(|location| !location.is_hole()), usize::MAX)?;
+        for (location, buf) in blocks {
             match location.is_hole() {
                 true => buf.fill(0),
-                false => self.chunks.read(location, buf)?,
+                false => self.chunks.read(*location, buf)?,
             }
         }
         Ok(())
     }
 
-    /// Reads the chunks that this host has not, many at a time, and what follows them if they follow each other.
-    fn fetch(&self, located: &[Location]) -> StoreResult<()> {
-        let wanted = located.iter().filter(|location| !location.is_hole());
-        let chunks: BTreeSet<(Segment, u16)> = wanted
-            .flat_map(|location| Chunk::of(*location, BLOCK))
+    /// Reads the chunks of blocks that this host has not, the first so many of them.
+    fn fetch(&self, located: impl Iterator<Item = Location>, max: usize) -> StoreResult<()> {
+        let chunks: BTreeSet<(Segment, u16)> = located
+            .flat_map(|location| Chunk::of(location, BLOCK))
             .filter(|chunk| !self.chunks.has(*chunk))
             .map(|chunk| (chunk.segment, chunk.index))
             .collect();
-        let chunks: Vec<_> = chunks.into_iter().collect();
-        if chunks.len() < 2 {
-            return Ok(());
-        }
-        in_parallel(chunks.len(), |at| {
+        let chunks: Vec<_> = chunks.into_iter().take(max).collect();
+        in_parallel(&*self.chunks.store, chunks.len(), |at| {
             let (segment, index) = chunks[at];
             self.chunks.chunk(Chunk { segment, index }, false).map(drop)
         })
     }
 
-    /// How many blocks of each segment a root needs, its pages included.
+    /// Reads ahead what an image begins with, which a file system reads first: a level of the map after the other, each at once.
     ///
     /// # Errors
     /// As [`Chunks::read`].
-    pub fn used(&self, root: &Root, used: &mut HashMap<Segment, u64>) -> StoreResult<()> {
-        let mut count = |location: Location, len: usize| {
-            *used.entry(location.segment).or_default() += (len / BLOCK) as u64;
-        };
-        for (_, middle) in root.table.locations() {
-            count(middle, PAGE);
-            for (_, leaf) in self.page(middle)?.locations() {
-                count(leaf, PAGE);
-                for (_, block) in self.page(leaf)?.locations() {
-                    count(block, BLOCK);
+    pub fn read_head(&self, root: &Root) -> StoreResult<()> {
+        let middle = self.page(root.table.get(0))?;
+        let leaves = (HEAD / ENTRIES as u64) as usize;
+        in_parallel(&*self.chunks.store, leaves, |leaf| {
+            self.page(middle.get(leaf)).map(drop)
+        })?;
+        let mapped = self.mapped(root, 0..HEAD)?;
+        let locations = mapped.into_iter().map(|(_, location)| location);
+        self.fetch(locations, HEAD_CHUNKS)
+    }
+
+    /// Calls `each` with everything that a root needs: pages before what they lead to.
+    ///
+    /// # Errors
+    /// As [`Chunks::read`].
+    pub fn for_each(&self, root: &Root, mut each: impl FnMut(Part, Location)) -> StoreResult<()> {
+        for (at, middle) in root.table.locations() {
+            each(Part::Middle(at as u64), middle);
+            let first = at * ENTRIES;
+            for (at, leaf) in self.page(middle)?.locations() {
+                let number = (first + at) as u64;
+                each(Part::Leaf(number), leaf);
+                for (at, block) in self.page(leaf)?.locations() {
+                    each(Part::Block(number * ENTRIES as u64 + at as u64), block);
                 }
             }
         }
@@ -164,12 +187,38 @@ impl Map {
     }
 }
 
-/// Does so many things, several at a time.
+/// What segments hold of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// A page of pages, by its number in the table.
+    Middle(u64),
+    /// A page of blocks, by its number.
+    Leaf(u64),
+    /// A block, by its number.
+    Block(u64),
+}
+
+impl Part {
+    /// Its size.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Part::Middle(_) | Part::Leaf(_) => PAGE as u64,
+            Part::Block(_) => BLOCK as u64,
+        }
+    }
+}
+
+/// Does so many things, as many at a time as the store lets.
 ///
 /// # Errors
 /// That of one that failed.
-pub fn in_parallel(count: usize, one: impl Fn(usize) -> StoreResult<()> + Sync) -> StoreResult<()> {
-    if count <= 1 {
+pub fn in_parallel(
+    store: &dyn ObjectStore,
+    count: usize,
+    one: impl Fn(usize) -> StoreResult<()> + Sync,
+) -> StoreResult<()> {
+    let threads = count.min(store.in_flight());
+    if threads <= 1 {
         return (0..count).try_for_each(one);
     }
     let next = AtomicUsize::new(0);
@@ -186,7 +235,7 @@ pub fn in_parallel(count: usize, one: impl Fn(usize) -> StoreResult<()> + Sync) 
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..count.min(IN_FLIGHT) {
+        for _ in 1..threads {
             // A host that has no thread left does with fewer.
             let _ = std::thread::Builder::new().spawn_scoped(scope, work);
         }

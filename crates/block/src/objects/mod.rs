@@ -14,6 +14,7 @@
 //! | `lease` | the right to write, and what readers pin |
 //! | `image` | an image that is open |
 //! | `collect` | roots and segments that nothing needs |
+//! | `compact` | segments of which little is needed |
 //!
 //! # Format
 //! An image is a prefix of names. `root/N` is what it was at its flush N: its size, and a table of pages, of pages, of blocks. Blocks and pages
@@ -34,6 +35,7 @@ mod administration;
 mod chunk;
 mod chunks;
 mod collect;
+mod compact;
 mod disk_cache;
 mod flush;
 mod image;
@@ -54,7 +56,7 @@ pub use address::S3Address;
 pub use administration::images_of;
 #[cfg(feature = "s3")]
 pub use s3::S3Store;
-pub use store::{Created, ObjectStore, StoreError, StoreResult};
+pub use store::{Created, Listed, ObjectStore, StoreError, StoreResult};
 
 use self::chunks::Chunks;
 use self::disk_cache::DiskCache;

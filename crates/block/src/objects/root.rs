@@ -225,8 +225,10 @@ impl Root {
     /// # Errors
     /// As [`Root::newest`].
     pub fn newest_number(store: &dyn ObjectStore) -> StoreResult<u64> {
-        let names = again(store, || store.list(names::ROOTS, ""))?;
-        let numbers = names.iter().filter_map(|name| names::root_number(name));
+        let roots = again(store, || store.list(names::ROOTS))?;
+        let numbers = roots
+            .iter()
+            .filter_map(|root| names::root_number(&root.name));
         numbers.max().ok_or(StoreError::NotFound)
     }
 

@@ -1,6 +1,6 @@
 //! Buckets of S3, and of what works as it does.
 
-use super::store::{Created, ObjectStore, StoreError, StoreResult};
+use super::store::{Created, Listed, ObjectStore, StoreError, StoreResult};
 use futures_util::StreamExt;
 use opendal::{ErrorKind, Operator, services};
 use std::ops::Range;
@@ -155,14 +155,16 @@ impl ObjectStore for S3Store {
         }
     }
 
-    fn list(&self, prefix: &str, after: &str) -> StoreResult<Vec<String>> {
+    fn list(&self, prefix: &str) -> StoreResult<Vec<Listed>> {
         let list = self.operator.list_with(prefix).recursive(true);
-        let entries = match after {
-            "" => self.wait_for(LIST_PATIENCE, async { list.await })?,
-            after => self.wait_for(LIST_PATIENCE, async { list.start_after(after).await })?,
-        };
-        let names = entries.into_iter().map(|entry| entry.path().to_owned());
-        Ok(names.filter(|name| !name.ends_with('/')).collect())
+        let entries = self.wait_for(LIST_PATIENCE, async { list.await })?;
+        let objects = entries.into_iter().map(|entry| Listed {
+            bytes: entry.metadata().content_length(),
+            name: entry.path().to_owned(),
+        });
+        Ok(objects
+            .filter(|object| !object.name.ends_with('/'))
+            .collect())
     }
 
     fn delete(&self, names: &[String]) -> StoreResult<()> {

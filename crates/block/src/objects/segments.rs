@@ -7,7 +7,7 @@ use super::page::{BLOCK, Location, crc32c};
 use super::store::{ObjectStore, StoreResult, again};
 
 /// Bytes from which on another segment begins.
-const SEGMENT: usize = 8 << 20;
+pub const SEGMENT: usize = 8 << 20;
 
 /// Blocks and pages on their way to segments.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl NewSegments {
         if !self.last.is_empty() {
             self.end_last();
         }
-        in_parallel(self.done.len(), |at| {
+        in_parallel(store, self.done.len(), |at| {
             let (segment, bytes) = &self.done[at];
             again(store, || store.put(&segment.name(), bytes))?;
             chunks.written(*segment, bytes);

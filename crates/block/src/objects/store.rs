@@ -30,17 +30,22 @@ pub trait ObjectStore: Send + Sync + Debug {
     /// [`StoreError::Failed`], [`StoreError::Refused`].
     fn create(&self, name: &str, bytes: &[u8]) -> StoreResult<Created>;
 
-    /// The objects whose names begin with `prefix` and come behind `after`, in the order of their names.
+    /// The objects whose names begin with `prefix`, in the order of their names.
     ///
     /// # Errors
     /// [`StoreError::Failed`], [`StoreError::Refused`].
-    fn list(&self, prefix: &str, after: &str) -> StoreResult<Vec<String>>;
+    fn list(&self, prefix: &str) -> StoreResult<Vec<Listed>>;
 
     /// Removes objects; those that do not exist too.
     ///
     /// # Errors
     /// [`StoreError::Failed`], [`StoreError::Refused`].
     fn delete(&self, names: &[String]) -> StoreResult<()>;
+
+    /// Calls of one operation that may be under way at once. One in a simulation, whose order a seed decides.
+    fn in_flight(&self) -> usize {
+        16
+    }
 
     /// Waits before a call is made again. A store that is simulated has its own clock.
     fn pause(&self, time: Duration) {
@@ -68,6 +73,15 @@ pub fn again<T>(
         }
     }
     call()
+}
+
+/// An object, as a list has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
 }
 
 /// Whether an object was made.
