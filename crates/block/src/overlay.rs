@@ -111,7 +111,7 @@ impl OverlayDevice {
 }
 
 impl BlockDevice for OverlayDevice {
-    forward_device!(self => self.below; len, logical_block_size, identity);
+    forward_device!(self => self.below; len, logical_block_size, identity, remote_stats);
 
     fn is_read_only(&self) -> bool {
         false

@@ -15,7 +15,8 @@ use crate::error::Failure;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use uext4_sync::{Condvar, Mutex, RwLock, RwLockReadGuard, class};
+use std::time::Instant;
+use uext4_sync::{Condvar, DurationCounter, Mutex, RwLock, RwLockReadGuard, class};
 
 /// Bytes of changes from which on a write flushes.
 const PENDING_MAX: u64 = 64 << 20;
@@ -38,6 +39,8 @@ pub struct Image {
     pub failure: OnceLock<Failure>,
     /// Whether garbage is being collected.
     pub is_collecting: AtomicBool,
+    /// Flushes that wrote something.
+    pub flush_times: DurationCounter,
     /// Bytes that the last collection found in use.
     pub used: AtomicU64,
 }
@@ -92,6 +95,7 @@ impl Image {
             is_writer: AtomicBool::new(false),
             failure: OnceLock::new(),
             is_collecting: AtomicBool::new(false),
+            flush_times: DurationCounter::default(),
             used: AtomicU64::new(0),
         })
     }
@@ -291,7 +295,9 @@ impl Image {
             view.pending.flushing = Some(Arc::clone(&changes));
             (Arc::clone(&view.root), changes)
         };
+        let start = Instant::now();
         let root = flush::write(&*self.store, &self.map, &base, &changes);
+        self.flush_times.add(start.elapsed());
         let root = root.inspect_err(|why| self.fail(why))?;
         let mut view = self.view.write();
         view.root = Arc::new(root);

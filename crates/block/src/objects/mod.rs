@@ -67,6 +67,7 @@ use crate::device::BlockDevice;
 use crate::device_id::DeviceId;
 use crate::error::{BlockError, BlockOp, EINVAL, Failure, Result, check_failure, check_range};
 use crate::open::OpenOptions;
+use crate::remote_stats::{Lease, RemoteStats};
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -394,6 +395,22 @@ impl BlockDevice for ObjectDevice {
 
     fn is_fenced(&self) -> bool {
         true
+    }
+
+    fn remote_stats(&self) -> Option<RemoteStats> {
+        let lease = match self.image.failure.get() {
+            Some(Failure::LeaseLost(_)) => Lease::Lost,
+            _ if self.image.is_writer() => Lease::Held,
+            _ => Lease::NotHeld,
+        };
+        Some(RemoteStats {
+            kind: "objects",
+            lease: Some(lease),
+            epoch_and_root: Some(self.epoch_and_root()),
+            connections: None,
+            flushes: self.image.flush_times.snapshot(),
+            cache: Some(self.image.map.chunks.counts()),
+        })
     }
 
     fn identity(&self) -> Option<DeviceId> {

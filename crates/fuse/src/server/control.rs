@@ -86,6 +86,9 @@ impl<F: FuseFileSystem> Server<F> {
         if let Some(journal) = self.adapter.journal_statistics() {
             all.insert("journal".into(), journal);
         }
+        if let Some(remote) = self.adapter.remote_statistics() {
+            all.insert("remote".into(), remote);
+        }
         let mut cache = self.adapter.cache_statistics();
         cache["nodes"] = json!(self.nodes.count());
         all.insert("cache".into(), cache);
