@@ -350,7 +350,7 @@ fn statistics_of_a_store() {
     };
     // Through a part of it, as a mount does.
     let reader = Arc::new(cached());
-    let part = RangeDevice::new(reader.clone(), 0, 4 << 20).unwrap();
+    let part = RangeDevice::new(reader.clone(), 0, Some(4 << 20)).unwrap();
     let first = read(&part);
     assert!(first.misses > 0 && first.disk_hits == 0, "{first:?}");
     let second = read(&part);

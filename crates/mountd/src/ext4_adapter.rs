@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use uext4::unstable::ondisk::{Generation, InodeFlags};
 use uext4::unstable::{Durations, Ext4, InodeRef};
-use uext4::{Caller, Capabilities, Errno, Result};
+use uext4::{BlockDevice, Caller, Capabilities, Errno, Result};
 use uext4_fuse::handler::put;
 use uext4_fuse::{FuseFileSystem, Invalidation, IoctlCall};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
