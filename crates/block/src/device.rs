@@ -177,6 +177,15 @@ pub trait BlockDevice: Send + Sync + Debug {
         None
     }
 
+    /// The newest of what this device holds, as a device of its own, where this one is a snapshot that stays as it is while another host
+    /// writes; `None` if it is no such snapshot.
+    ///
+    /// # Errors
+    /// The server's.
+    fn newest(&self) -> Result<Option<Arc<dyn BlockDevice>>> {
+        Ok(None)
+    }
+
     /// The identity of this image; `None` if no other process can open it.
     fn identity(&self) -> Option<DeviceId>;
 
@@ -212,6 +221,11 @@ macro_rules! forward_device {
     (@remote_stats $s:ident $d:expr) => {
         fn remote_stats(&$s) -> Option<$crate::RemoteStats> {
             $d.remote_stats()
+        }
+    };
+    (@newest $s:ident $d:expr) => {
+        fn newest(&$s) -> $crate::Result<Option<::std::sync::Arc<dyn $crate::BlockDevice>>> {
+            $d.newest()
         }
     };
     (@identity $s:ident $d:expr) => { fn identity(&$s) -> Option<$crate::DeviceId> { $d.identity() } };
@@ -283,7 +297,7 @@ impl<T: BlockDevice + ?Sized> BlockDevice for Arc<T> {
     forward_device!(self => **self; len, is_read_only, logical_block_size, read_at, read_vectored_at, read_batch);
     forward_device!(self => **self; write_at, write_vectored_at, write_batch, write_fua, flush);
     forward_device!(self => **self; discard, zero, allocate, drop_cache, set_len, identity, origin);
-    forward_device!(self => **self; is_flush_atomic, is_fenced, remote_stats);
+    forward_device!(self => **self; is_flush_atomic, is_fenced, remote_stats, newest);
 }
 
 /// The bytes of a vectored call together.

@@ -45,6 +45,12 @@ impl BlockDevice for RangeDevice {
         self.len
     }
 
+    fn newest(&self) -> Result<Option<Arc<dyn BlockDevice>>> {
+        let part = |whole| RangeDevice::new(whole, self.start, Some(self.len));
+        let newest = self.device.newest()?.map(part).transpose()?;
+        Ok(newest.map(|part| Arc::new(part) as Arc<dyn BlockDevice>))
+    }
+
     fn identity(&self) -> Option<DeviceId> {
         self.device.identity()
     }

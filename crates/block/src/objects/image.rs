@@ -29,7 +29,7 @@ const READ_TRIES: u32 = 8;
 #[derive(Debug)]
 pub struct Image {
     pub store: Arc<dyn ObjectStore>,
-    pub map: Map,
+    pub map: Arc<Map>,
     view: RwLock<View>,
     edges: Vec<RwLock<Edge>>,
     flushes: Mutex<Flushes>,
@@ -77,7 +77,7 @@ impl Image {
     ///
     /// # Errors
     /// As [`Root::newest`].
-    pub fn open(store: Arc<dyn ObjectStore>, map: Map) -> StoreResult<Image> {
+    pub fn open(store: Arc<dyn ObjectStore>, map: Arc<Map>) -> StoreResult<Image> {
         let (root, pin) = Pin::newest(&store)?;
         let edge = || RwLock::new(&class::OBJECTS, Edge(()));
         let view = View {

@@ -118,7 +118,7 @@ impl ObjectDevice {
         let disk = cache.map(|cache| DiskCache::open(&cache.dir, cache.bytes_max));
         let disk = disk.transpose().map_err(failed)?;
         let map = Map::new(Chunks::new(Arc::clone(&store), disk));
-        let image = match (Image::open(Arc::clone(&store), map), options.size) {
+        let image = match (Image::open(Arc::clone(&store), Arc::new(map)), options.size) {
             (Err(StoreError::NotFound), Some(len)) if options.create => {
                 create(&*store, len).map_err(failed)?;
                 return ObjectDevice::open(store, cache, name, options);
@@ -411,6 +411,20 @@ impl BlockDevice for ObjectDevice {
             flushes: self.image.flush_times.snapshot(),
             cache: Some(self.image.map.chunks.counts()),
         })
+    }
+
+    fn newest(&self) -> Result<Option<Arc<dyn BlockDevice>>> {
+        if !self.is_read_only {
+            return Ok(None);
+        }
+        let image = Image::open(Arc::clone(&self.image.store), Arc::clone(&self.image.map));
+        let image = image.map_err(|why| BlockError::io(BlockOp::Read, 0, 0, why))?;
+        Ok(Some(Arc::new(ObjectDevice {
+            len: image.root().len,
+            image: Arc::new(image),
+            is_read_only: true,
+            id: self.id,
+        })))
     }
 
     fn identity(&self) -> Option<DeviceId> {
