@@ -1,4 +1,4 @@
-//! Freezing: a copy of the image is one of an unmounted file system, changes wait, and everything else goes on.
+//! Freezing: a copy of the image is one of an unmounted file system, changes wait, and nothing else does.
 
 use std::sync::atomic::AtomicU8;
 use std::thread::{scope, yield_now};

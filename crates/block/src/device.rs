@@ -178,7 +178,7 @@ pub trait BlockDevice: Send + Sync + Debug {
     }
 
     /// The newest of what this device holds, as a device of its own, where this one is a snapshot that stays as it is while another host
-    /// writes; `None` if it is no such snapshot.
+    /// writes; `None` if it is not such a snapshot.
     ///
     /// # Errors
     /// The server's.

@@ -11,7 +11,7 @@ impl Ext4 {
     /// [`Ext4::thaw`] and the image is not written, but for the block of multi-mount protection: a copy of it is one
     /// of an unmounted file system, in which files that are open without a name are on the list of orphans.
     ///
-    /// Reads go on, without new access times in the image; a sync returns at once. The end of the thread or process that
+    /// Reads continue, without new access times in the image; a sync returns at once. The end of the thread or process that
     /// froze it changes nothing; an unmount thaws.
     ///
     /// # Locks

@@ -1,4 +1,4 @@
-//! Changes that wait while they are paused, as long as the file system is frozen.
+//! Changes that wait while they are paused, which they are while the file system is frozen.
 //!
 //! # Data model
 //! A request that would change something is copied and occupies no thread: threads continue to answer reads, and
