@@ -10,8 +10,7 @@ use uext4_mountd::second_mount;
 /// Everything written before is in the file, which is as clean as after an unmount. Reads continue, changes wait until
 /// `uext4 thaw`. It stays frozen when this command ends; an unmount thaws it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example, a backup that is consistent:\n  \
-    uext4 freeze /mnt && cp disk.img backup.img; uext4 thaw /mnt")]
+#[command(after_help = "Example: uext4 freeze /mnt && cp disk.img backup.img; uext4 thaw /mnt")]
 pub struct Args {
     /// A directory, or an image that is mounted
     #[arg(value_name = "DIR|IMAGE")]
