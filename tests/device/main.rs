@@ -4,6 +4,7 @@ mod contract;
 mod objects;
 mod permanent_failure;
 mod qcow2;
+mod refresh;
 #[cfg(feature = "rbd")]
 mod remote_rbd;
 #[cfg(feature = "s3")]

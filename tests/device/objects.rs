@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use uext4_block::objects::{CacheDir, Created, Listed, ObjectStore, StoreResult};
-use uext4_block::{BlockError, Failure, LeaseLoss, ObjectDevice, Result};
+use uext4_block::{BlockError, Failure, Lease, LeaseLoss, ObjectDevice, RangeDevice, Result};
 use uext4_testkit::device::contract::{Length, check_bytes, check_failed};
 use uext4_testkit::object_store::{Bucket, HostStore, Trouble};
 use uext4_testkit::prelude::*;
@@ -358,4 +358,67 @@ fn damage(file: &Path) {
         bytes[at] ^= 1;
     }
     fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn statistics_of_a_store() {
+    let bucket = Arc::default();
+    let (store, device) = create(&bucket, 4 << 20);
+    let dir = TempDir::new().unwrap();
+    let cache = CacheDir {
+        dir: dir.path().to_owned(),
+        bytes_max: 1 << 30,
+    };
+    let cached = || {
+        ObjectDevice::open(
+            store.clone(),
+            Some(&cache),
+            "image",
+            &OpenOptions::read_only(),
+        )
+        .unwrap()
+    };
+    let stats = |device: &dyn BlockDevice| device.remote_stats().unwrap();
+    let before = stats(&device);
+    assert_eq!(
+        (before.kind, before.lease),
+        ("objects", Some(Lease::NotHeld))
+    );
+    assert_eq!((before.flushes.count, before.cache.unwrap().misses), (0, 0));
+    device.flush().unwrap();
+    assert_eq!(stats(&device).flushes.count, 0, "nothing was written");
+    for _ in 0..2 {
+        device.write_at(0, &[7; 4096]).unwrap();
+        device.flush().unwrap();
+    }
+    let after = stats(&device);
+    assert_eq!((after.lease, after.flushes.count), (Some(Lease::Held), 2));
+    assert_eq!(after.epoch_and_root, Some(device.epoch_and_root()));
+    assert!(after.epoch_and_root > before.epoch_and_root);
+    let read = |device: &dyn BlockDevice| {
+        device.read_at(0, &mut [0; 4096]).unwrap();
+        stats(device).cache.unwrap()
+    };
+    // Through a part of it, as a mount does.
+    let reader = Arc::new(cached());
+    let part = RangeDevice::new(reader.clone(), 0, Some(4 << 20)).unwrap();
+    let first = read(&part);
+    assert!(first.misses > 0 && first.disk_hits == 0, "{first:?}");
+    let second = read(&part);
+    assert_eq!((second.misses, second.disk_hits), (first.misses, 0));
+    assert!(second.memory_hits > first.memory_hits);
+    drop((reader, part));
+    let from_disk = read(&cached());
+    assert!(
+        from_disk.misses == 0 && from_disk.disk_hits > 0,
+        "{from_disk:?}"
+    );
+    // Another host takes it over.
+    let other = open(&HostStore::new(&bucket, 1), &OpenOptions::read_write()).unwrap();
+    other.write_at(0, &[8; 4096]).unwrap();
+    device.write_at(0, &[9; 4096]).unwrap();
+    device.flush().unwrap_err();
+    assert_eq!(stats(&device).lease, Some(Lease::Lost));
+    assert_eq!(stats(&device).flushes.count, 3);
+    assert_eq!(MemoryDevice::new(1).remote_stats(), None);
 }

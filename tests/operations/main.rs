@@ -7,6 +7,7 @@ mod direct_io_review;
 mod directory_positions;
 mod failed_create;
 mod fdatasync_of_names;
+mod freeze;
 mod generations;
 mod inode_allocation;
 mod lazytime;

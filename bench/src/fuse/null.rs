@@ -174,7 +174,7 @@ pub fn run(args: &NullArgs) -> anyhow::Result<()> {
     let mountpoint = Mountpoint::mount(&args.dir, &kernel)?;
     let connection = dup(mountpoint.connection())?;
     let negotiated = mountpoint.negotiated();
-    let make = |_, _| Ok(Null::new());
+    let make = |_, _, _: &[_]| Ok(Null::new());
     Ok(serve_handler(
         make,
         connection,

@@ -4,6 +4,7 @@ use crate::batch::first_run;
 use crate::device_id::DeviceId;
 use crate::error::Result;
 use crate::origin::Origin;
+use crate::remote_stats::RemoteStats;
 use std::fmt::Debug;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -44,7 +45,7 @@ use std::sync::Arc;
 /// [`BlockError::Failed`]: crate::BlockError::Failed
 ///
 /// # Locks
-/// Every call but `len`, `is_read_only` and `identity` may sleep: no lock of rank `group` or below
+/// Every call but `len`, `is_read_only`, `identity` and `remote_stats` may sleep: no lock of rank `group` or below
 /// may be held.
 ///
 /// # Errors
@@ -171,6 +172,20 @@ pub trait BlockDevice: Send + Sync + Debug {
         false
     }
 
+    /// What a client of a server did for this image; `None` if it is on this host.
+    fn remote_stats(&self) -> Option<RemoteStats> {
+        None
+    }
+
+    /// The newest of what this device holds, as a device of its own, where this one is a snapshot that stays as it is while another host
+    /// writes; `None` if it is not such a snapshot.
+    ///
+    /// # Errors
+    /// The server's.
+    fn newest(&self) -> Result<Option<Arc<dyn BlockDevice>>> {
+        Ok(None)
+    }
+
     /// The identity of this image; `None` if no other process can open it.
     fn identity(&self) -> Option<DeviceId>;
 
@@ -203,6 +218,16 @@ macro_rules! forward_device {
     };
     (@is_flush_atomic $s:ident $d:expr) => { fn is_flush_atomic(&$s) -> bool { $d.is_flush_atomic() } };
     (@is_fenced $s:ident $d:expr) => { fn is_fenced(&$s) -> bool { $d.is_fenced() } };
+    (@remote_stats $s:ident $d:expr) => {
+        fn remote_stats(&$s) -> Option<$crate::RemoteStats> {
+            $d.remote_stats()
+        }
+    };
+    (@newest $s:ident $d:expr) => {
+        fn newest(&$s) -> $crate::Result<Option<::std::sync::Arc<dyn $crate::BlockDevice>>> {
+            $d.newest()
+        }
+    };
     (@identity $s:ident $d:expr) => { fn identity(&$s) -> Option<$crate::DeviceId> { $d.identity() } };
     (@origin $s:ident $d:expr) => {
         fn origin(&$s, offset: u64, len: u64) -> $crate::Origin {
@@ -272,7 +297,7 @@ impl<T: BlockDevice + ?Sized> BlockDevice for Arc<T> {
     forward_device!(self => **self; len, is_read_only, logical_block_size, read_at, read_vectored_at, read_batch);
     forward_device!(self => **self; write_at, write_vectored_at, write_batch, write_fua, flush);
     forward_device!(self => **self; discard, zero, allocate, drop_cache, set_len, identity, origin);
-    forward_device!(self => **self; is_flush_atomic, is_fenced);
+    forward_device!(self => **self; is_flush_atomic, is_fenced, remote_stats, newest);
 }
 
 /// The bytes of a vectored call together.

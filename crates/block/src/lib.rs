@@ -23,6 +23,7 @@
 //! | [`image`] | [`open_image`]: from the name of an image to its device |
 //! | `remote` | the addresses of images that a server has, by the clients of this build |
 //! | `remote_info` | [`RemoteInfo`]: what a server knows of an image |
+//! | `remote_stats` | [`RemoteStats`]: what a client of a server did |
 //! | `scheme` | what the names of images begin with that a server has |
 //! | [`latency`] | [`LatencyDevice`]: models a device's latency and parallelism |
 //! | [`stats`] | [`CountDevice`]: counts calls and bytes |
@@ -58,6 +59,7 @@ pub mod range;
 pub mod rbd;
 mod remote;
 mod remote_info;
+mod remote_stats;
 mod scheme;
 pub mod stats;
 
@@ -92,4 +94,5 @@ pub use range::RangeDevice;
 pub use rbd::{RbdAddress, RbdDevice};
 pub use remote::{RemoteAddress, images_of};
 pub use remote_info::RemoteInfo;
+pub use remote_stats::{CacheCounts, Lease, RemoteStats};
 pub use stats::{CountDevice, DeviceCounts};

@@ -111,7 +111,8 @@ impl OverlayDevice {
 }
 
 impl BlockDevice for OverlayDevice {
-    forward_device!(self => self.below; len, logical_block_size, identity);
+    // The newest is without what this one keeps in memory.
+    forward_device!(self => self.below; len, logical_block_size, identity, remote_stats, newest);
 
     fn is_read_only(&self) -> bool {
         false

@@ -39,10 +39,16 @@ impl RangeDevice {
 
 impl BlockDevice for RangeDevice {
     forward_device!(self => self.device; is_read_only, logical_block_size, flush);
-    forward_device!(self => self.device; is_flush_atomic, is_fenced);
+    forward_device!(self => self.device; is_flush_atomic, is_fenced, remote_stats);
 
     fn len(&self) -> u64 {
         self.len
+    }
+
+    fn newest(&self) -> Result<Option<Arc<dyn BlockDevice>>> {
+        let part = |whole| RangeDevice::new(whole, self.start, Some(self.len));
+        let newest = self.device.newest()?.map(part).transpose()?;
+        Ok(newest.map(|part| Arc::new(part) as Arc<dyn BlockDevice>))
     }
 
     fn identity(&self) -> Option<DeviceId> {

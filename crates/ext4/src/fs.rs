@@ -28,6 +28,7 @@ use crate::namei::Namei;
 use crate::orphans::OrphanList;
 use crate::volume::Volume;
 use std::sync::{Arc, OnceLock, Weak};
+use uext4_sync::{Mutex, class};
 use uext4_vfs::ilock::RenameMutex;
 
 /// A mounted ext4 file system.
@@ -165,6 +166,7 @@ impl Ext4 {
                 mapping: m(),
                 table: t(),
                 attributes,
+                put_off: Mutex::new(&class::FROZEN, Vec::new()),
             }
         })
     }

@@ -91,5 +91,5 @@ pub use options::{AtimeUpdate, DataMode, Exclusion, MountOptions};
 pub use orphans::OrphanList;
 pub use run::{Run, RunLookup};
 pub use superblock::{read_superblock, read_superblock_to_recover};
-pub use uext4_jbd2::Durations;
+pub use uext4_sync::Durations;
 pub use volume::Volume;

@@ -219,6 +219,7 @@ impl FileSystem for Ext4 {
     }
 
     fn setattr(&self, caller: &Caller, node: &InodeRef, change: &SetAttr) -> Result<Attr> {
+        let _change = self.volume.freeze.begin_change();
         self.volume.report(self.files.setattr(caller, node, change))
     }
 
@@ -233,23 +234,28 @@ impl FileSystem for Ext4 {
         name: &[u8],
         new: &NewNode<'_>,
     ) -> Result<InodeRef> {
+        let _change = self.volume.freeze.begin_change();
         self.volume
             .report(self.namei.create(caller, dir, name, new))
     }
 
     fn tmpfile(&self, caller: &Caller, dir: &InodeRef, mode: u16) -> Result<InodeRef> {
+        let _change = self.volume.freeze.begin_change();
         self.volume.report(self.namei.tmpfile(caller, dir, mode))
     }
 
     fn link(&self, caller: &Caller, node: &InodeRef, dir: &InodeRef, name: &[u8]) -> Result<()> {
+        let _change = self.volume.freeze.begin_change();
         self.volume.report(self.namei.link(caller, node, dir, name))
     }
 
     fn unlink(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
+        let _change = self.volume.freeze.begin_change();
         self.volume.report(self.namei.unlink(caller, dir, name))
     }
 
     fn rmdir(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
+        let _change = self.volume.freeze.begin_change();
         self.volume.report(self.namei.rmdir(caller, dir, name))
     }
 
@@ -262,6 +268,7 @@ impl FileSystem for Ext4 {
         new_name: &[u8],
         flags: RenameFlags,
     ) -> Result<()> {
+        let _change = self.volume.freeze.begin_change();
         self.volume.report(
             self.namei
                 .rename(caller, old_dir, old_name, new_dir, new_name, flags),
@@ -336,6 +343,10 @@ impl FileSystem for Ext4 {
         data: &[u8],
         flags: IoFlags,
     ) -> Result<Written> {
+        let _change = match flags.contains(IoFlags::NOWAIT) {
+            true => self.volume.freeze.try_change().ok_or(Errno::EAGAIN)?,
+            false => self.volume.freeze.begin_change(),
+        };
         let privileged = !flags.contains(IoFlags::NO_RESERVE);
         let written = self.files.write_with(node, offset, data, flags, privileged);
         self.volume.report(written)
@@ -346,6 +357,7 @@ impl FileSystem for Ext4 {
     }
 
     fn fallocate(&self, node: &InodeRef, what: Fallocate, offset: u64, len: u64) -> Result<()> {
+        let _change = self.volume.freeze.begin_change();
         self.volume
             .report(self.files.fallocate(node, what, offset, len))
     }
@@ -359,6 +371,12 @@ impl FileSystem for Ext4 {
     }
 
     fn fsync(&self, node: &InodeRef, data_only: bool) -> Result<()> {
+        let Some(_change) = self.volume.freeze.change_unless_frozen() else {
+            // The freeze has made all of it durable.
+            return self
+                .volume
+                .report(self.volume.journal().check_aborted().map_err(Into::into));
+        };
         self.volume.report(self.files.fsync(node, data_only))
     }
 
@@ -417,6 +435,7 @@ impl FileSystem for Ext4 {
         value: &[u8],
         flags: XattrFlags,
     ) -> Result<()> {
+        let _change = self.volume.freeze.begin_change();
         check_name(name)?;
         if value.len() > XATTR_BYTES_MAX {
             return Err(Errno::E2BIG.into());
@@ -448,6 +467,7 @@ impl FileSystem for Ext4 {
     }
 
     fn removexattr(&self, caller: &Caller, node: &InodeRef, name: &[u8]) -> Result<()> {
+        let _change = self.volume.freeze.begin_change();
         check_name(name)?;
         if let Some(subject) = acl_of(name) {
             return self

@@ -86,6 +86,11 @@ pub trait FuseFileSystem: Send + Sync + 'static {
     /// The sizes of the file system's caches, for the statistics of the mount.
     fn cache_statistics(&self) -> Value;
 
+    /// What a client of a server did that has the image, if one has it, for the statistics of the mount.
+    fn remote_statistics(&self) -> Option<Value> {
+        None
+    }
+
     /// What the file system's journal did, if there is one, for the statistics of the mount.
     fn journal_statistics(&self) -> Option<Value> {
         None

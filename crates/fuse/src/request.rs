@@ -82,6 +82,11 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// The bytes of the opcode's structure.
+    pub fn structure(&self) -> &'a [u8] {
+        self.arg
+    }
+
     /// Everything after the structure.
     pub fn payload(&self) -> &'a [u8] {
         self.payload

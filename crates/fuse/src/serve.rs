@@ -122,14 +122,16 @@ pub fn serve<F: FuseFileSystem>(
     started: impl FnOnce(Stopper),
 ) -> io::Result<()> {
     let invalidator = Invalidator::new(&connection)?;
-    let make = |workers: usize, transport: TransportKind| {
+    let make = |workers: usize, transport: TransportKind, devices: &[Arc<OwnedFd>]| {
         let server_options = options.server.with_transport(workers, transport);
-        Server::new(fs, workers, negotiated, server_options, invalidator).map_err(io::Error::other)
+        let server = Server::new(fs, workers, negotiated, server_options, invalidator);
+        Ok(server.map_err(io::Error::other)?.with_devices(devices))
     };
     serve_handler(make, connection, resources, negotiated, options, started)
 }
 
-/// As [`serve`], with the handler that `make` gives, which gets the number of threads and the transport.
+/// As [`serve`], with the handler that `make` gives, which gets the number of threads, the transport, and the descriptor of
+/// each thread if replies can be given later.
 ///
 /// # Locks
 /// May sleep; starts threads, and waits for them.
@@ -137,7 +139,7 @@ pub fn serve<F: FuseFileSystem>(
 /// # Errors
 /// Those of `make`, and as [`serve`].
 pub fn serve_handler<H: Handler>(
-    make: impl FnOnce(usize, TransportKind) -> io::Result<H>,
+    make: impl FnOnce(usize, TransportKind, &[Arc<OwnedFd>]) -> io::Result<H>,
     connection: OwnedFd,
     resources: TransportResources,
     negotiated: Negotiated,
@@ -149,7 +151,7 @@ pub fn serve_handler<H: Handler>(
         (_, true, Some(rings)) => {
             drop(devices);
             let transport = UringTransport::new(&connection, rings)?;
-            let handler = make(transport.workers(), TransportKind::Uring)?;
+            let handler = make(transport.workers(), TransportKind::Uring, &[])?;
             return serve_over(transport, &Arc::new(handler), started);
         }
         (_, true, None) => {
@@ -166,7 +168,7 @@ pub fn serve_handler<H: Handler>(
     }
     let transport = DevTransport::new(&connection, devices)?;
     drop(connection);
-    let handler = make(transport.workers(), TransportKind::Dev)?;
+    let handler = make(transport.workers(), TransportKind::Dev, transport.devices())?;
     serve_over(transport, &Arc::new(handler), started)
 }
 

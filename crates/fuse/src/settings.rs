@@ -3,6 +3,7 @@
 use serde_json::Value;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use uext4_vfs::Errno;
 
 /// The ioctl of a mounted directory for requests to the mount itself: [`SETTINGS_BYTES`] in and out, text up to the first
 /// zero byte. In C: `_IOWR('u', 'x', char[4096])`.
@@ -46,14 +47,29 @@ impl Synchronous {
     }
 }
 
+/// Pauses the requests of a mount that change something.
+pub trait Requests {
+    /// Waits for those that run, and lets later ones wait until [`Requests::resume`]; others are answered.
+    ///
+    /// # Locks
+    /// Waits; none of those that such a request takes may be held.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: a request that waits would occupy what other requests need.
+    fn pause(&self) -> Result<(), Errno>;
+
+    /// Executes what waits, before the current request is answered.
+    fn resume(&self);
+}
+
 /// Executes requests for the mount itself.
 pub trait Settings: fmt::Debug + Send + Sync {
-    /// Executes a request of user `uid`, if that user may change the mount. Returns the answer, which is shorter than
+    /// Executes a request of user `uid`, if that user may change the mount and its `requests`. Returns the answer, which is shorter than
     /// [`SETTINGS_BYTES`].
     ///
     /// # Locks
     /// May sleep for commits.
-    fn change(&self, uid: u32, question: &[u8]) -> Vec<u8>;
+    fn change(&self, uid: u32, question: &[u8], requests: &dyn Requests) -> Vec<u8>;
 
     /// The current values of the options, for the statistics.
     fn describe(&self) -> Value;

@@ -33,7 +33,7 @@
 //! | [`map`] | where the log lies on the device |
 //! | [`recovery`] | replaying a log |
 //! | `settings` | what can change while it is in use |
-//! | `stats`, `durations` | what it did, and how long that took |
+//! | `stats` | what it did, and how long that took |
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::unwrap_used))]
 
@@ -41,7 +41,6 @@ pub mod buffer;
 pub mod checkpoint;
 mod client;
 pub mod commit;
-mod durations;
 pub mod error;
 pub mod handle;
 mod in_place;
@@ -59,7 +58,6 @@ pub mod transaction;
 mod tests;
 
 pub use client::JournalClient;
-pub use durations::Durations;
 pub use error::{JournalError, Result};
 pub use handle::Handle;
 pub use journal::Journal;

@@ -1,7 +1,7 @@
 //! What a journal did since it was opened.
 
-use crate::durations::{DurationCounter, Durations};
 use uext4_sync::atomic::{AtomicU64, Ordering::Relaxed};
+use uext4_sync::{DurationCounter, Durations};
 
 /// What the journal did since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

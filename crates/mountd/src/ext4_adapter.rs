@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use uext4::unstable::ondisk::{Generation, InodeFlags};
 use uext4::unstable::{Durations, Ext4, InodeRef};
-use uext4::{Caller, Capabilities, Errno, Result};
+use uext4::{BlockDevice, Caller, Capabilities, Errno, Result};
 use uext4_fuse::handler::put;
 use uext4_fuse::{FuseFileSystem, Invalidation, IoctlCall};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -182,22 +182,35 @@ impl FuseFileSystem for Ext4Adapter {
 
     fn journal_statistics(&self) -> Option<Value> {
         let stats = self.fs.volume.journal().stats();
-        let us = |duration: Duration| duration.as_nanos() as f64 / 1000.0;
-        let bucket = |(bound, count)| json!({ "up_to_us": us(bound), "count": count });
-        let durations = |d: &Durations| {
-            json!({
-                "count": d.count,
-                "total_us": us(d.total),
-                "max_us": us(d.max),
-                "buckets": d.buckets().map(bucket).collect::<Value>(),
-            })
-        };
         Some(json!({
             "journal_bytes": stats.journal_bytes,
             "checkpoint_bytes": stats.checkpoint_bytes,
             "commit": durations(&stats.commit),
             "checkpoint": durations(&stats.checkpoint),
         }))
+    }
+
+    fn remote_statistics(&self) -> Option<Value> {
+        let stats = self.fs.volume.device().remote_stats()?;
+        let mut remote = json!({ "kind": stats.kind, "flush": durations(&stats.flushes) });
+        if let Some(lease) = stats.lease {
+            remote["lease"] = lease.name().into();
+        }
+        if let Some((epoch, root)) = stats.epoch_and_root {
+            remote["epoch"] = epoch.into();
+            remote["root"] = root.into();
+        }
+        if let Some(connections) = stats.connections {
+            remote["connections"] = connections.into();
+        }
+        if let Some(cache) = stats.cache {
+            remote["cache"] = json!({
+                "memory_hits": cache.memory_hits,
+                "disk_hits": cache.disk_hits,
+                "misses": cache.misses,
+            });
+        }
+        Some(remote)
     }
 
     fn cache_statistics(&self) -> Value {
@@ -208,6 +221,17 @@ impl FuseFileSystem for Ext4Adapter {
             "metadata_bytes": cache.len() * cache.block_size(),
         })
     }
+}
+
+fn durations(d: &Durations) -> Value {
+    let us = |duration: Duration| duration.as_nanos() as f64 / 1000.0;
+    let bucket = |(bound, count)| json!({ "up_to_us": us(bound), "count": count });
+    json!({
+        "count": d.count,
+        "total_us": us(d.total),
+        "max_us": us(d.max),
+        "buckets": d.buckets().map(bucket).collect::<Value>(),
+    })
 }
 
 /// `FITRIM`: returns how many bytes were discarded in place of the length.

@@ -5,6 +5,7 @@
 //! | [`options`] | `-o` as mount(8) and ext4(5) write it |
 //! | [`process`] | the monitor and the server, and their messages |
 //! | [`sandbox`] | the rights that a server drops |
+//! | [`freeze`], `ask` | an image that stays as it is while it is mounted; requests to a server |
 //! | [`remount`], [`second_mount`] | options that change; an image at a second directory |
 //! | [`unmount`], [`shutdown`], [`mountinfo`] | unmounting; waiting for the server; the list of mounts |
 //! | `ext4_adapter`, `queues` | ext4 and message queues over FUSE |
@@ -15,8 +16,10 @@
 // They panic where the output can not be written.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
+mod ask;
 mod ext4_adapter;
 mod failure;
+pub mod freeze;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod log;

@@ -122,8 +122,15 @@ pub fn prometheus(document: &Value) -> String {
     out.metric(head, uptime);
     operations(&mut out, &document["operations"]);
     for what in ["commit", "checkpoint"] {
-        durations(&mut out, what, &document["journal"][what]);
+        let name = format!("uext4_journal_{what}");
+        durations(
+            &mut out,
+            &name,
+            &format!("{what} of the journal"),
+            &document["journal"][what],
+        );
     }
+    remote(&mut out, &document["remote"]);
     locks(&mut out, &document["locks"]);
     let mut values = Vec::new();
     numbers(&document["cache"], &mut String::new(), &mut values);
@@ -218,17 +225,42 @@ fn operations(out: &mut Exposition, operations: &Value) {
     out.metric(head, latencies);
 }
 
-/// The durations of commits or checkpoints, as a histogram and its maximum.
-fn durations(out: &mut Exposition, what: &str, durations: &Value) {
+/// What the client of a server did that has the image.
+fn remote(out: &mut Exposition, remote: &Value) {
+    durations(
+        out,
+        "uext4_remote_flush",
+        "flush of the server",
+        &remote["flush"],
+    );
+    let lease = remote["lease"].as_str();
+    let held = lease.map(|state| (vec![("state", state)], Some(1.0)));
+    let head = "uext4_remote_lease gauge Whether this host has the right to write the image: held, not held, lost.";
+    out.metric(head, held);
+    let mut values = Vec::new();
+    let mut rest = remote.clone();
+    if let Some(fields) = rest.as_object_mut() {
+        fields.remove("flush");
+    }
+    numbers(&rest, &mut String::new(), &mut values);
+    let values = values
+        .iter()
+        .map(|(name, n)| (vec![("value", &**name)], Some(*n)));
+    let head =
+        "uext4_remote gauge Epoch, root, connections and caches of the client of the server.";
+    out.metric(head, values);
+}
+
+/// Durations, as a histogram and its maximum; `what` is what took so long.
+fn durations(out: &mut Exposition, name: &str, what: &str, durations: &Value) {
     let Some(buckets) = durations["buckets"].as_array() else {
         return;
     };
     let number = |value: &Value| value.as_f64().unwrap_or_default();
     let seconds = |value: &Value| number(value) / 1e6;
-    let name = format!("uext4_journal_{what}_seconds");
-    out.head(&format!(
-        "{name} histogram How long each {what} of the journal took."
-    ));
+    let longest = format!("{name}_max_seconds gauge How long the longest {what} took.");
+    let name = format!("{name}_seconds");
+    out.head(&format!("{name} histogram How long each {what} took."));
     let (bucket_name, mut count) = (format!("{name}_bucket"), 0.0);
     for bucket in buckets {
         count += number(&bucket["count"]);
@@ -239,8 +271,7 @@ fn durations(out: &mut Exposition, what: &str, durations: &Value) {
     out.sample(&bucket_name, &[("le", "+Inf")], count);
     out.sample(&format!("{name}_sum"), &[], seconds(&durations["total_us"]));
     out.sample(&format!("{name}_count"), &[], count);
-    let head = format!("uext4_journal_{what}_max_seconds gauge How long the longest {what} took.");
-    out.metric(&head, [(vec![], Some(seconds(&durations["max_us"])))]);
+    out.metric(&longest, [(vec![], Some(seconds(&durations["max_us"])))]);
 }
 
 /// Locks are counted only if that was requested.
@@ -327,6 +358,11 @@ mod tests {
                 "count": 4, "total_us": 3e6, "max_us": 2e6,
                 "buckets": [{"up_to_us": 16, "count": 1}, {"up_to_us": 64, "count": 2}]
             }},
+            "remote": {
+                "kind": "objects", "lease": "held", "epoch": 3, "root": 17,
+                "flush": {"count": 2, "total_us": 5e5, "max_us": 4e5, "buckets": [{"up_to_us": 262144, "count": 1}]},
+                "cache": {"memory_hits": 9, "disk_hits": 2, "misses": 1}
+            },
             "locks": [{"class": "inode_state", "contended": 7}],
             "cache": {"inodes": {"hits": 5}}
         })
@@ -347,6 +383,12 @@ mod tests {
             r#"uext4_journal_commit_max_seconds{image="/tmp/a\"b.img"} 2"#,
             r#"uext4_operation_seconds_total{image="/tmp/a\"b.img",operation="lookup"} 2"#,
             r#"uext4_operation_latency_seconds{image="/tmp/a\"b.img",operation="lookup",quantile="0.99"} 0.002"#,
+            r#"uext4_remote_lease{image="/tmp/a\"b.img",state="held"} 1"#,
+            r#"uext4_remote{image="/tmp/a\"b.img",value="root"} 17"#,
+            r#"uext4_remote{image="/tmp/a\"b.img",value="cache_disk_hits"} 2"#,
+            r#"uext4_remote_flush_seconds_bucket{image="/tmp/a\"b.img",le="0.262144"} 1"#,
+            r#"uext4_remote_flush_seconds_count{image="/tmp/a\"b.img"} 2"#,
+            r#"uext4_remote_flush_max_seconds{image="/tmp/a\"b.img"} 0.4"#,
             r#"uext4_lock{image="/tmp/a\"b.img",class="inode_state",value="contended"} 7"#,
             r#"uext4_cache{image="/tmp/a\"b.img",value="inodes_hits"} 5"#,
         ] {

@@ -7,18 +7,16 @@
 //! The flags passed to the kernel follow from its own list of mounts and from the given options, never from what
 //! the server answers: root may remount what a user's server serves.
 
+use crate::ask::{self, AskError};
 use crate::mountinfo::{self, MountEntry};
 use crate::options::{OptionError, Options};
-use crate::process::settings::{Answer, Refusal};
 use crate::stats;
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::mount_remount;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
-use uext4_fuse::settings::SETTINGS_BYTES;
-use uext4_fuse::{KernelFlags, ask_settings};
+use uext4_fuse::KernelFlags;
 
 /// The attempts of a change while files are in use, and the pause between two attempts.
 const TRIES: u32 = 200;
@@ -142,39 +140,12 @@ fn retry_while_busy(change: impl Fn() -> Result<(), RemountError>) -> Result<(),
 
 /// Asks the server for changes.
 fn ask(dir: &Path, question: &str) -> Result<(), RemountError> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(dir, flags, Mode::empty());
-    let opened = opened.map_err(|e| unanswered(e.into()))?;
-    let mut memory = [0_u8; SETTINGS_BYTES];
-    let room = memory.get_mut(..question.len());
-    // The last byte stays zero.
-    let room = room.filter(|room| room.len() < SETTINGS_BYTES);
-    let room = room.ok_or_else(|| RemountError::Refused("the options are too long".to_owned()))?;
-    room.copy_from_slice(question.as_bytes());
-    ask_settings(&opened, &mut memory).map_err(unanswered)?;
-    let answer = memory.split(|byte| *byte == 0).next().unwrap_or(&memory);
-    let answer: Answer = serde_json::from_slice(answer)
-        .map_err(|e| RemountError::Refused(format!("the server can't be understood: {e}")))?;
-    answer.map_err(|Refusal { is_busy, message }| match is_busy {
-        true => RemountError::Busy(message),
-        false => RemountError::Refused(message),
-    })
-}
-
-/// Why a server does not take the question.
-fn unanswered(e: io::Error) -> RemountError {
-    match e.raw_os_error() {
-        Some(libc::ENOTTY | libc::ENOSYS | libc::EOPNOTSUPP) => RemountError::Refused(
+    ask::ask(dir, question).map_err(|e| match e {
+        AskError::Busy(message) => RemountError::Busy(message),
+        AskError::Host(e) => RemountError::Host(e),
+        AskError::Unknown => RemountError::Refused(
             "it keeps its options, as message queues do; unmount it, and mount it again".to_owned(),
         ),
-        Some(libc::ENOTCONN | libc::ECONNABORTED) => RemountError::Refused(
-            "its server is gone; uext4 umount takes it away, and the next mount recovers the image"
-                .to_owned(),
-        ),
-        Some(libc::EACCES) => RemountError::Refused(
-            "permission denied; without allow_other, only the user that mounted it may access it"
-                .to_owned(),
-        ),
-        _ => RemountError::Host(e),
-    }
+        e => RemountError::Refused(e.to_string()),
+    })
 }

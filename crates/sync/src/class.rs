@@ -11,39 +11,42 @@ pub enum Rank {
     MountTable = 1,
     /// A superblock being mounted, synced or unmounted.
     SUmount = 2,
-    /// The rename mutex of a file system.
-    Rename = 3,
+    /// Changes of a file system against the beginning and the end of a freeze.
+    Freeze = 3,
+    /// The rename mutex of a file system, and pending timestamps that are written.
+    Rename = 4,
     /// A directory's inode lock, ancestors first.
-    DirIlock = 4,
+    DirIlock = 5,
     /// Another inode's lock, ascending by (superblock, inode number).
-    Ilock = 5,
+    Ilock = 6,
     /// Starting a journal handle; waiting for journal space counts as a lock.
-    HandleStart = 6,
+    HandleStart = 7,
     /// An inode's extended attributes.
-    Xattr = 7,
+    Xattr = 8,
     /// An inode's extent map.
-    ExtentMap = 8,
+    ExtentMap = 9,
     /// The orphan list.
-    OrphanList = 9,
+    OrphanList = 10,
     /// A metadata block's content; parent before child.
-    Buffer = 10,
+    Buffer = 11,
     /// A block group.
-    Group = 11,
+    Group = 12,
     /// The journal's state.
-    JournalState = 12,
+    JournalState = 13,
     /// A list of buffers in a transaction.
-    JournalList = 13,
+    JournalList = 14,
     /// Leaves: nothing is taken under them but what the release of a lock needs.
-    Leaf = 14,
+    Leaf = 15,
     /// Inside a lock: held for a moment to queue for it or to wake other threads.
-    Inner = 15,
+    Inner = 16,
 }
 
 impl Rank {
     /// Every rank, outermost first.
-    pub const ALL: [Rank; 15] = [
+    pub const ALL: [Rank; 16] = [
         Rank::MountTable,
         Rank::SUmount,
+        Rank::Freeze,
         Rank::Rename,
         Rank::DirIlock,
         Rank::Ilock,
@@ -65,9 +68,14 @@ impl Rank {
             Rank::MountTable => {
                 "A mount, a remount and a call on an open file start with these and end in any other lock."
             }
-            Rank::SUmount => "Sync and unmount exclude each other before either locks an inode.",
+            Rank::SUmount => {
+                "Sync and unmount exclude each other before either locks an inode. Requests are paused before the file system is frozen."
+            }
+            Rank::Freeze => {
+                "A change waits for the end of a freeze before it locks anything of the file system, so that reads find nothing locked; an unmount ends a freeze."
+            }
             Rank::Rename => {
-                "A rename compares the ancestors of two directories before it locks either; the tree must not change in between."
+                "A rename compares the ancestors of two directories before it locks either; the tree must not change in between. Neither is taken under the writing of timestamps."
             }
             Rank::DirIlock => {
                 "A look-up finds the target's inode in the locked directory, so the directory precedes it."
@@ -184,7 +192,9 @@ classes! {
     FILE_POS = "file_pos", MountTable, Refused, "the position of an open file";
     REMOUNT = "remount", MountTable, Refused, "the options of a mount while they change";
     S_UMOUNT = "s_umount", SUmount, Refused, "a superblock against unmounting";
-    LAZYTIME_WRITE = "lazytime_write", SUmount, Refused, "pending timestamps that are being written";
+    FUSE_CHANGES = "fuse_changes", SUmount, Refused, "requests that change something against being paused";
+    FREEZE = "freeze", Freeze, Refused, "changes of a file system against freezing";
+    LAZYTIME_WRITE = "lazytime_write", Rename, Refused, "pending timestamps that are being written";
     RENAME = "rename", Rename, Refused, "the shape of the directory tree";
     DIR_ILOCK = "dir_ilock", DirIlock, ParentFirst, "a directory's entries";
     ILOCK = "ilock", Ilock, Ascending, "changes of a file's size and data layout";
@@ -208,6 +218,7 @@ classes! {
     REGISTRY = "registry", Leaf, Refused, "a shard of the superblock registry";
     BUFFER_CACHE = "buffer_cache", Leaf, Refused, "a shard of the metadata block cache";
     GENERATION = "generation", Leaf, Refused, "the counter of inode generations";
+    FROZEN = "frozen", Leaf, Refused, "what waits for the end of a freeze";
     LAZYTIME = "lazytime", Leaf, Refused, "inodes with pending timestamps, one shard";
     DEVICE = "device", Leaf, Refused, "a chunk or a list of a device in memory";
     DIRECT = "direct", Leaf, Refused, "direct writes whose blocks are to become written";
@@ -236,7 +247,7 @@ pub fn locking_markdown() -> String {
          range after its ilock; *parent first* means that the tree of the objects gives the order. `try_`\n\
          variants are free of it, as they never wait. Which lock guards a field is in the head of its file; for\n\
          an inode, `crates/ext4/src/inode/mod.rs`.\n\
-         No I/O, no waiting and no callback under a lock of rank 11 or more: debug builds panic.\n\n\
+         No I/O, no waiting and no callback under a lock of rank 12 or more: debug builds panic.\n\n\
          | rank | class | guards | a second of the same rank |\n| --- | --- | --- | --- |\n",
     );
     for rank in Rank::ALL {

@@ -19,6 +19,7 @@
 //! | [`rwsem`], [`range_lock`] | the locks of inodes: for many readers, and on ranges |
 //! | [`adaptive_spin`] | spinning before a thread sleeps |
 //! | [`percpu`], [`batched_count`] | values per CPU; a count that many CPUs change |
+//! | [`durations`] | how long work took |
 //! | [`word_copy`] | words that a lock guards, read without it |
 //! | [`clock`] | the clock of files, which Shuttle simulates |
 //! | `virtual_cpus` | CPUs that the machine need not have, with `--cfg virtual_cpus` |
@@ -33,6 +34,7 @@ pub mod condvar;
 #[cfg(all(shuttle, virtual_cpus))]
 pub mod counted_atomic;
 mod counters;
+pub mod durations;
 mod imp;
 pub mod mutex;
 pub mod order;
@@ -52,6 +54,7 @@ pub use adaptive_spin::AdaptiveSpin;
 pub use batched_count::BatchedCount;
 pub use class::{LockClass, Rank};
 pub use condvar::Condvar;
+pub use durations::{DurationCounter, Durations};
 pub use imp::{atomic, thread, thread_local};
 pub use mutex::{Mutex, MutexGuard};
 pub use order::assert_may_block;

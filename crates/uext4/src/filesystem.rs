@@ -198,6 +198,36 @@ impl Filesystem {
         operation::run("unmount", None, b"", || self.session.mount.end())
     }
 
+    /// Advances to the newest state of an image that is open read-only and that another host writes, in a store of objects: operations
+    /// on this value from now on see what the writer last made durable, all of it or nothing. Files and directories that are open,
+    /// and clones of this value, stay at the state that they have, which the store keeps for them.
+    ///
+    /// # Locks
+    /// May sleep: reads from the store, and recovers the journal in memory.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: the device has no such states; a snapshot of Ceph is one of them that is opened by its name. `EINVAL`: it is open to be
+    /// written. `EIO`: the store can't be reached. After an error it is at the state that it had.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use uext4::{Filesystem, ImageOptions};
+    ///
+    /// let mut fs = Filesystem::open("s3://bucket/image", &ImageOptions::read_only())?;
+    /// loop {
+    ///     println!("{}", String::from_utf8_lossy(&fs.read("/status")?));
+    ///     std::thread::sleep(std::time::Duration::from_secs(60));
+    ///     fs.refresh()?;
+    /// }
+    /// # #[allow(unreachable_code)]
+    /// # Ok::<(), uext4::Error>(())
+    /// ```
+    pub fn refresh(&mut self) -> Result<()> {
+        let newest = operation::run("refresh", None, b"", || self.session.mount.newest())?;
+        self.session = Session::new(newest, self.session.caller.clone());
+        Ok(())
+    }
+
     /// The mount through the trait of all file systems, so that errors are those of every front end.
     pub(crate) fn vfs(&self) -> &impl FileSystem<Node = uext4_ext4::InodeRef> {
         self.session.vfs()

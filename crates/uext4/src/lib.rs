@@ -47,6 +47,7 @@
 //! | --- | --- |
 //! | [`filesystem`], [`image_options`] | an open image; how it is opened |
 //! | [`edit`] | changes that are made together |
+//! | [`frozen`] | an open image that stays as it is, to be copied |
 //! | [`paths`], [`image_path`] | operations by path; paths |
 //! | [`mod@file`], [`open_options`] | open files; how they are opened |
 //! | [`dir`], [`read_dir`] | directories |
@@ -69,6 +70,7 @@ mod dir;
 mod edit;
 mod file;
 mod filesystem;
+mod frozen;
 mod image_options;
 mod image_path;
 mod metadata;
@@ -94,6 +96,7 @@ pub use dir::Dir;
 pub use edit::Edit;
 pub use file::File;
 pub use filesystem::Filesystem;
+pub use frozen::Frozen;
 pub use image_options::ImageOptions;
 pub use image_path::ImagePath;
 pub use metadata::Metadata;

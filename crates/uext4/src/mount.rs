@@ -228,6 +228,39 @@ impl Mount {
         Ok(Mount::of(Reference { fs, mounted }))
     }
 
+    /// A mount of the newest snapshot of what this one is a snapshot of, with its options.
+    ///
+    /// # Errors
+    /// As [`crate::Filesystem::refresh`].
+    pub fn newest(&self) -> Result<Mount> {
+        let refused = |errno, why: &'static str| Err(Error::from_source(errno, why));
+        let options = {
+            let superblock = self.0.mounted.superblock.lock();
+            let Some(image) = superblock.as_ref() else {
+                return refused(Errno::ESTALE, "it is closed");
+            };
+            if !image.args.mount.read_only {
+                return refused(
+                    Errno::EINVAL,
+                    "it is open to be written, and always the newest",
+                );
+            }
+            if image.args.journal.is_some() {
+                return refused(Errno::EOPNOTSUPP, "its journal is on a device of its own");
+            }
+            ImageConfig {
+                mount: image.args.mount.clone(),
+                exclusive: false,
+                ..ImageConfig::read_write()
+            }
+        };
+        let Some(device) = self.0.fs.volume.device().newest().map_err(device_error)? else {
+            let why = "its device has no snapshots to advance to, as a store of objects has; another snapshot of Ceph is opened by its name (@SNAP)";
+            return refused(Errno::EOPNOTSUPP, why);
+        };
+        Mount::open_device(device, None, &options)
+    }
+
     fn of(reference: Reference) -> Mount {
         Mount(Arc::new(CachePadded::new(reference)))
     }

@@ -341,7 +341,7 @@ fn all_types_are_shared_between_threads_and_have_debug() {
         ($($type:ty),*) => { $(assert::<$type>();)* };
     }
     assert_all! {
-        Filesystem, File, Dir, ReadDir, DirEntry, Metadata, StatFs, ImageOptions, OpenOptions,
+        Filesystem, Frozen, File, Dir, ReadDir, DirEntry, Metadata, StatFs, ImageOptions, OpenOptions,
         DeviceOptions, MkfsOptions, MkfsReport, CheckOptions, CheckReport, Caller, Error,
         MkfsError, CheckError, BlockError, FileDevice, MemoryDevice, OverlayDevice
     }

@@ -111,7 +111,7 @@ fn what_is_named_changes_and_the_rest_stays() {
         .remount("noatime,nodiratime,lazytime,commit=30,barrier=0,discard,errors=remount-ro,sync");
     let after = mounted.stats()["options"].clone();
     let wanted = serde_json::json!({
-        "read_only": false, "atime": "noatime", "nodiratime": true, "lazytime": true, "data": "ordered",
+        "read_only": false, "frozen": false, "atime": "noatime", "nodiratime": true, "lazytime": true, "data": "ordered",
         "commit_s": 30, "barrier": false, "discard": true, "errors": "remount-ro", "sync": true, "dirsync": false,
     });
     assert_eq!(after, wanted);

@@ -88,6 +88,14 @@ impl Client {
         })
     }
 
+    /// How many connections work: all or none.
+    pub fn connections(&self) -> usize {
+        match self.works() {
+            true => self.connections.len(),
+            false => 0,
+        }
+    }
+
     fn works(&self) -> bool {
         self.lost.get().is_none() && self.failure.get().is_none()
     }

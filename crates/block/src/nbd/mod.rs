@@ -37,11 +37,13 @@ use crate::device::{BlockDevice, total_len, total_len_mut};
 use crate::device_id::DeviceId;
 use crate::error::{BlockError, BlockOp, EINVAL, Failure, Result, check_failure, check_range};
 use crate::open::OpenOptions;
+use crate::remote_stats::RemoteStats;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::path::PathBuf;
 use std::sync::Arc;
-use uext4_sync::{RwLockReadGuard, assert_may_block};
+use std::time::Instant;
+use uext4_sync::{DurationCounter, RwLockReadGuard, assert_may_block};
 
 /// A server's number for what it can't do.
 const ENOTSUP: i32 = 95;
@@ -60,6 +62,7 @@ pub struct NbdDevice {
     is_read_only: bool,
     /// Immutable.
     id: DeviceId,
+    flush_times: DurationCounter,
 }
 
 impl NbdDevice {
@@ -85,6 +88,7 @@ impl NbdDevice {
             is_read_only: options.read_only || client.export.is_read_only(),
             client,
             id: address.identity(),
+            flush_times: DurationCounter::default(),
         })
     }
 
@@ -391,7 +395,9 @@ impl BlockDevice for NbdDevice {
         if self.is_read_only {
             return Ok(());
         }
+        let start = Instant::now();
         let flushed = self.call(Request::of(Command::Flush, 0, 0), &[]);
+        self.flush_times.add(start.elapsed());
         flushed.map(drop).map_err(|e| {
             self.lose();
             BlockError::io(BlockOp::Flush, 0, 0, e)
@@ -435,6 +441,17 @@ impl BlockDevice for NbdDevice {
                 io::Error::from_raw_os_error(EINVAL),
             )),
         }
+    }
+
+    fn remote_stats(&self) -> Option<RemoteStats> {
+        Some(RemoteStats {
+            kind: "nbd",
+            lease: None,
+            epoch_and_root: None,
+            connections: Some(self.client.connections()),
+            flushes: self.flush_times.snapshot(),
+            cache: None,
+        })
     }
 
     fn identity(&self) -> Option<DeviceId> {

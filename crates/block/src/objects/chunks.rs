@@ -5,6 +5,7 @@ use super::disk_cache::DiskCache;
 use super::names::Segment;
 use super::page::{BLOCK, Location, crc32c};
 use super::store::{ObjectStore, StoreError, StoreResult, again};
+use crate::remote_stats::CacheCounts;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use std::sync::Arc;
@@ -30,6 +31,9 @@ pub struct Chunks {
     disk: Option<DiskCache>,
     /// Reads of the store.
     fetched: AtomicU64,
+    /// Look-ups, and those that the disk answered.
+    looked_up: AtomicU64,
+    on_disk: AtomicU64,
 }
 
 impl Chunks {
@@ -40,6 +44,8 @@ impl Chunks {
             memory: Cache::with_weighter((KEPT / CHUNK as u64) as usize, KEPT, Bytes),
             disk,
             fetched: AtomicU64::new(0),
+            looked_up: AtomicU64::new(0),
+            on_disk: AtomicU64::new(0),
         }
     }
 
@@ -95,6 +101,7 @@ impl Chunks {
     /// # Errors
     /// As [`Chunks::read`].
     pub fn chunk(&self, chunk: Chunk, is_fresh: bool) -> StoreResult<Arc<[u8]>> {
+        self.looked_up.fetch_add(1, Ordering::Relaxed);
         if is_fresh {
             let bytes = self.fetch(chunk)?;
             self.memory.insert(chunk, Arc::clone(&bytes));
@@ -103,7 +110,10 @@ impl Chunks {
         self.memory.get_or_insert_with(&chunk, || {
             let disk = self.disk.as_ref();
             match disk.and_then(|disk| disk.get(chunk)) {
-                Some(bytes) => Ok(bytes.into()),
+                Some(bytes) => {
+                    self.on_disk.fetch_add(1, Ordering::Relaxed);
+                    Ok(bytes.into())
+                }
                 None => self.fetch(chunk),
             }
         })
@@ -131,6 +141,17 @@ impl Chunks {
         self.memory.remove(&chunk);
         if let Some(disk) = &self.disk {
             disk.remove(chunk);
+        }
+    }
+
+    /// What became of look-ups. Each read of the store was one.
+    pub fn counts(&self) -> CacheCounts {
+        let (disk_hits, misses) = (self.on_disk.load(Ordering::Relaxed), self.fetched());
+        let all = self.looked_up.load(Ordering::Relaxed);
+        CacheCounts {
+            memory_hits: all.saturating_sub(disk_hits + misses),
+            disk_hits,
+            misses,
         }
     }
 

@@ -17,7 +17,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use uext4_sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, class};
+use std::time::Instant;
+use uext4_sync::{Condvar, DurationCounter, Mutex, MutexGuard, RwLock, RwLockReadGuard, class};
 
 /// Bytes of changes from which on a write flushes.
 const PENDING_MAX: u64 = 64 << 20;
@@ -30,7 +31,7 @@ const READ_TRIES: u32 = 8;
 #[derive(Debug)]
 pub struct Image {
     pub store: Arc<dyn ObjectStore>,
-    pub map: Map,
+    pub map: Arc<Map>,
     view: RwLock<View>,
     edges: Vec<RwLock<Edge>>,
     flushes: Mutex<Flushes>,
@@ -40,6 +41,8 @@ pub struct Image {
     pub failure: OnceLock<Failure>,
     /// Whether garbage is being collected.
     pub is_collecting: AtomicBool,
+    /// Flushes that wrote something.
+    pub flush_times: DurationCounter,
     /// Bytes that the last collection found in use.
     pub used: AtomicU64,
 }
@@ -76,7 +79,7 @@ impl Image {
     ///
     /// # Errors
     /// As [`Root::newest`].
-    pub fn open(store: Arc<dyn ObjectStore>, map: Map) -> StoreResult<Image> {
+    pub fn open(store: Arc<dyn ObjectStore>, map: Arc<Map>) -> StoreResult<Image> {
         let newest = Root::newest(&*store)?;
         let (root, pin) = thread::scope(|scope| {
             // What can't be read ahead is read when it is needed.
@@ -103,6 +106,7 @@ impl Image {
             is_writer: AtomicBool::new(false),
             failure: OnceLock::new(),
             is_collecting: AtomicBool::new(false),
+            flush_times: DurationCounter::default(),
             used: AtomicU64::new(0),
         })
     }
@@ -333,7 +337,10 @@ impl Image {
             view.pending.flushing = Some(Arc::clone(&changes));
             (Arc::clone(&view.root), changes)
         };
-        let root = flush::write(&*self.store, &self.map, &base, &changes, &Moved::default())?;
+        let start = Instant::now();
+        let root = flush::write(&*self.store, &self.map, &base, &changes, &Moved::default());
+        self.flush_times.add(start.elapsed());
+        let root = root?;
         let mut view = self.view.write();
         view.root = Arc::new(root);
         view.pending.flushing = None;

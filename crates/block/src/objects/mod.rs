@@ -69,6 +69,7 @@ use crate::device::BlockDevice;
 use crate::device_id::DeviceId;
 use crate::error::{BlockError, BlockOp, EINVAL, Failure, Result, check_failure, check_range};
 use crate::open::OpenOptions;
+use crate::remote_stats::{Lease, RemoteStats};
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -119,7 +120,7 @@ impl ObjectDevice {
         let disk = cache.map(|cache| DiskCache::open(&cache.dir, cache.bytes_max));
         let disk = disk.transpose().map_err(failed)?;
         let map = Map::new(Chunks::new(Arc::clone(&store), disk));
-        let image = match (Image::open(Arc::clone(&store), map), options.size) {
+        let image = match (Image::open(Arc::clone(&store), Arc::new(map)), options.size) {
             (Err(StoreError::NotFound), Some(len)) if options.create => {
                 create(&*store, len).map_err(failed)?;
                 return ObjectDevice::open(store, cache, name, options);
@@ -396,6 +397,36 @@ impl BlockDevice for ObjectDevice {
 
     fn is_fenced(&self) -> bool {
         true
+    }
+
+    fn remote_stats(&self) -> Option<RemoteStats> {
+        let lease = match self.image.failure.get() {
+            Some(Failure::LeaseLost(_)) => Lease::Lost,
+            _ if self.image.is_writer() => Lease::Held,
+            _ => Lease::NotHeld,
+        };
+        Some(RemoteStats {
+            kind: "objects",
+            lease: Some(lease),
+            epoch_and_root: Some(self.epoch_and_root()),
+            connections: None,
+            flushes: self.image.flush_times.snapshot(),
+            cache: Some(self.image.map.chunks.counts()),
+        })
+    }
+
+    fn newest(&self) -> Result<Option<Arc<dyn BlockDevice>>> {
+        if !self.is_read_only {
+            return Ok(None);
+        }
+        let image = Image::open(Arc::clone(&self.image.store), Arc::clone(&self.image.map));
+        let image = image.map_err(|why| BlockError::io(BlockOp::Read, 0, 0, why))?;
+        Ok(Some(Arc::new(ObjectDevice {
+            len: image.root().len,
+            image: Arc::new(image),
+            is_read_only: true,
+            id: self.id,
+        })))
     }
 
     fn identity(&self) -> Option<DeviceId> {

@@ -40,11 +40,13 @@ use crate::error::{
     BlockError, BlockOp, EINVAL, EROFS, Failure, LeaseLoss, Result, check_failure, check_range,
 };
 use crate::open::OpenOptions;
+use crate::remote_stats::{Lease, RemoteStats};
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use uext4_sync::assert_may_block;
+use std::time::Instant;
+use uext4_sync::{DurationCounter, assert_may_block};
 
 /// The number with which a cluster refuses a client that is blocklisted (`ESHUTDOWN`).
 const EBLOCKLISTED: i32 = 108;
@@ -62,6 +64,7 @@ pub struct RbdDevice {
     /// Immutable.
     object_bytes: u64,
     failure: OnceLock<Failure>,
+    flush_times: DurationCounter,
 }
 
 impl RbdDevice {
@@ -99,6 +102,7 @@ impl RbdDevice {
             len: geometry.bytes,
             object_bytes: geometry.object_bytes.max(1),
             failure: OnceLock::new(),
+            flush_times: DurationCounter::default(),
         })
     }
 
@@ -216,11 +220,14 @@ impl RbdDevice {
 
     /// Makes what was written durable for `op`, and the image still ours after that.
     fn make_durable(&self, op: BlockOp, offset: u64, len: u64) -> Result<()> {
+        let start = Instant::now();
         let flushed = self.image.run([Request {
             offset: 0,
             transfer: Transfer::Flush,
         }]);
-        match flushed.and_then(|()| self.image.is_lock_owner()) {
+        let owned = flushed.and_then(|()| self.image.is_lock_owner());
+        self.flush_times.add(start.elapsed());
+        match owned {
             Ok(true) => self.check_watch(),
             Ok(false) => self.lose(LeaseLoss::LockBroken),
             Err(e) => {
@@ -380,6 +387,22 @@ impl BlockDevice for RbdDevice {
 
     fn is_fenced(&self) -> bool {
         self.watch.is_some()
+    }
+
+    fn remote_stats(&self) -> Option<RemoteStats> {
+        let lease = match self.failure.get() {
+            Some(Failure::LeaseLost(_)) => Lease::Lost,
+            _ if self.watch.is_some() => Lease::Held,
+            _ => Lease::NotHeld,
+        };
+        Some(RemoteStats {
+            kind: "rbd",
+            lease: Some(lease),
+            epoch_and_root: None,
+            connections: None,
+            flushes: self.flush_times.snapshot(),
+            cache: None,
+        })
     }
 
     fn identity(&self) -> Option<DeviceId> {

@@ -20,6 +20,7 @@ mod du;
 mod dump;
 mod export;
 mod find;
+mod freeze;
 mod getfacl;
 pub mod help;
 mod info;
@@ -103,6 +104,8 @@ pub enum Command {
     Device(device::Args),
     Mount(mount::Args),
     Umount(umount::Args),
+    Freeze(freeze::Args),
+    Thaw(freeze::ThawArgs),
     Stats(stats::Args),
     Mqueue(mqueue::Args),
     #[command(hide = true)]
@@ -132,6 +135,8 @@ impl Command {
             Command::Mkfs(_)
                 | Command::Mount(_)
                 | Command::Umount(_)
+                | Command::Freeze(_)
+                | Command::Thaw(_)
                 | Command::Stats(_)
                 | Command::Mqueue(_)
                 | Command::Batch(_)
@@ -209,6 +214,8 @@ impl Command {
             Command::Resize(args) => resize::run(&args),
             Command::Mount(args) => mount::run(args),
             Command::Umount(args) => umount::run(&args),
+            Command::Freeze(args) => freeze::run(&args),
+            Command::Thaw(args) => freeze::run_thaw(&args),
             Command::Stats(args) => stats::run(&args),
             Command::Mqueue(args) => mqueue::run(args),
             Command::Serve(args) => serve::run(&args),

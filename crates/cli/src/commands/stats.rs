@@ -77,10 +77,14 @@ fn print(now: &Sample, before: Option<&Sample>) -> Result<()> {
     if !failures.is_empty() {
         writeln!(out, "{}", table(&["failed", "errno", "all"], failures))?;
     }
-    let durations = durations(&document["journal"]);
+    let durations = durations(document);
     if !durations.is_empty() {
-        let heads = ["journal", "all", "mean", "max"];
+        let heads = ["", "all", "mean", "max"];
         writeln!(out, "{}", table(&heads, durations))?;
+    }
+    let remote = remote(&document["remote"]);
+    if !remote.is_empty() {
+        writeln!(out, "{}", table(&["server", ""], remote))?;
     }
     let locks = contended(document);
     if !locks.is_empty() {
@@ -139,10 +143,23 @@ fn failures(document: &Value) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-/// How long commits and checkpoints took.
-fn durations(journal: &Value) -> Vec<Vec<String>> {
-    let row = |what: &str| {
-        let durations = &journal[what];
+/// The client of the server that has the image, but for its flushes.
+fn remote(remote: &Value) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for (name, value) in remote.as_object().into_iter().flatten() {
+        match value.as_str() {
+            Some(text) => rows.push(vec![name.clone(), text.to_owned()]),
+            None if name != "flush" => flatten(value, name, &mut rows),
+            None => {}
+        }
+    }
+    rows
+}
+
+/// How long commits and checkpoints took, and flushes of a server.
+fn durations(document: &Value) -> Vec<Vec<String>> {
+    let row = |(part, what): (&str, &str)| {
+        let durations = &document[part][what];
         let count = durations["count"].as_f64().filter(|count| *count > 0.0)?;
         let ms = |field: &str| durations[field].as_f64().unwrap_or_default() / 1e3;
         let mean = ms("total_us") / count;
@@ -150,10 +167,14 @@ fn durations(journal: &Value) -> Vec<Vec<String>> {
         let times = [mean, ms("max_us")].map(|ms| format!("{ms:.2} ms"));
         Some(cells.into_iter().chain(times).collect())
     };
-    ["commit", "checkpoint"]
-        .into_iter()
-        .filter_map(row)
-        .collect()
+    [
+        ("journal", "commit"),
+        ("journal", "checkpoint"),
+        ("remote", "flush"),
+    ]
+    .into_iter()
+    .filter_map(row)
+    .collect()
 }
 
 /// The locks that were waited for; only counted if that was asked for at the mount.

@@ -87,6 +87,7 @@ impl BlockAllocator {
     /// [`Ext4Error::Invalid`]: `start` is past the end, `len` less than a block, or `least` more than a group
     /// holds. [`Ext4Error::ReadOnly`]. The device's; one that cannot discard does nothing.
     pub fn trim(&self, start: u64, len: u64, least: u64) -> Result<u64> {
+        let _change = self.volume.freeze.begin_change();
         self.volume.check_writable()?;
         let geometry = self.volume.geometry();
         let block = self.volume.block_size();

@@ -53,10 +53,36 @@ pub struct Deletion {
     pub(crate) inodes: Arc<Inodes>,
     pub(crate) orphans: Arc<OrphanList>,
     pub(crate) attributes: Arc<Attributes>,
+    /// Inodes that lost their last reference while the file system was frozen.
+    pub(crate) put_off: Mutex<Vec<Arc<Inode>>>,
 }
 
 impl InodeOwner for Deletion {
     fn delete(&self, inode: &Arc<Inode>) {
+        if let Some(_change) = self.volume.freeze.try_change() {
+            return self.delete_or_warn(inode);
+        }
+        self.put_off.lock().push(Arc::clone(inode));
+        // A thaw may have ended since, and taken the list before.
+        if let Some(_change) = self.volume.freeze.try_change() {
+            self.delete_put_off();
+        }
+    }
+}
+
+impl Deletion {
+    /// Deletes what a freeze put off. The caller keeps the gate of changes from being closed.
+    pub(crate) fn delete_put_off(&self) {
+        loop {
+            let inode = self.put_off.lock().pop();
+            match inode {
+                Some(inode) => self.delete_or_warn(&inode),
+                None => return,
+            }
+        }
+    }
+
+    fn delete_or_warn(&self, inode: &Arc<Inode>) {
         if let Err(why) = self.volume.report(self.delete_inode(inode)) {
             // It stays on the orphan list, and the next mount deletes it.
             tracing::warn!("cannot delete inode {}: {why}", inode.ino);

@@ -94,6 +94,7 @@ impl FileIo {
         flags: Option<InodeFlags>,
         project: Option<u32>,
     ) -> Result<()> {
+        let _change = self.volume.freeze.begin_change();
         self.volume.check_writable()?;
         let of_kind = match inode.file_type {
             FileType::Directory => InodeFlags::USER_VISIBLE,

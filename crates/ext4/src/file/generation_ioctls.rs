@@ -79,6 +79,7 @@ impl FileIo {
             let why = "the generation seeds checksums, as metadata_csum is on";
             return Err(Error::new(Errno::ENOTTY).context(why).into());
         }
+        let _change = self.volume.freeze.begin_change();
         self.volume.check_writable()?;
         let _locked = ilock(&inode.ilock, LockMode::Exclusive);
         let time = now();
@@ -113,6 +114,7 @@ impl FileIo {
     /// `SYS_ADMIN`, immutable or append-only. `EFBIG`, `ENOSPC`: more nodes than a transaction holds.
     /// `EROFS`.
     pub fn swap_boot(&self, caller: &Caller, inode: &InodeRef) -> Result<()> {
+        let _change = self.volume.freeze.begin_change();
         self.volume.check_writable()?;
         self.may_swap_boot(caller, inode)?;
         let boot = self.boot_loader()?;

@@ -104,6 +104,10 @@ fn write_old(table: &Weak<InodeTable>, age_max: Duration) {
     };
     while lazytime.wait(round) {
         let Some(table) = table.upgrade() else { return };
+        // What is due while the file system is frozen is written in a later round.
+        let Some(_change) = table.volume.freeze.try_change() else {
+            continue;
+        };
         if let Err(why) = table.write_pending_times(age_max) {
             tracing::warn!("cannot write timestamps: {why}");
         }
@@ -209,6 +213,11 @@ impl InodeTable {
                 inode.set_read_at(time);
                 return;
             }
+        }
+        // In memory it changes also while the file system is frozen.
+        let change = self.volume.freeze.try_change();
+        if change.is_none() && !self.volume.settings.lazytime() {
+            return;
         }
         if let Err(why) = self.change_times(inode, |disk| disk.atime = now()) {
             tracing::debug!("inode {}: access time not updated: {why}", inode.ino);

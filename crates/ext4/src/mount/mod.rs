@@ -12,11 +12,13 @@
 //! | `external_journal` | a journal on a device of its own |
 //! | `fast_commit` | replaying fast commits of other systems |
 //! | `replace_blocks` | replacing blocks of an image, all or none |
+//! | `freeze` | an image that is clean and stays as it is while it is mounted |
 //! | `remount` | options that change while the file system is in use |
 
 mod external_journal;
 pub(crate) mod fast_commit;
 mod features;
+mod freeze;
 mod journal;
 mod remount;
 mod replace_blocks;
@@ -37,6 +39,7 @@ use crate::volume::Volume;
 use crate::volume::fixed_blocks::FixedBlocks;
 use crate::volume::groups::load_groups;
 use uext4_jbd2::Opened;
+use uext4_ondisk::RawSuperblock;
 
 impl Ext4 {
     /// Mounts the file system on `device`, recovering its journal and its orphans.
@@ -157,8 +160,16 @@ impl Ext4 {
         Ok(Ext4::compose(Arc::new(volume)))
     }
 
-    /// Writes into the superblock that the journal needs recovery from now on.
+    /// As [`Ext4::mark_in_use`], and that it was mounted once more.
     pub(crate) fn mark_mounted(&self) -> Result<()> {
+        self.mark_in_use(|raw| {
+            raw.mnt_count = raw.mnt_count.get().saturating_add(1).into();
+            raw.set_mount_time(unix_now());
+        })
+    }
+
+    /// Writes into the superblock that the journal needs recovery from now on, and what `more` changes.
+    pub(crate) fn mark_in_use(&self, more: impl FnOnce(&mut RawSuperblock)) -> Result<()> {
         let has_log = self.volume.journal().has_log();
         self.volume.set_mounted(true);
         let handle = self.volume.journal().start(1)?;
@@ -174,8 +185,7 @@ impl Ext4 {
                 raw.state = (raw.state.get() & !uext4_ondisk::STATE_CLEAN).into();
             }
             self.volume.count_free(raw);
-            raw.mnt_count = raw.mnt_count.get().saturating_add(1).into();
-            raw.set_mount_time(unix_now());
+            more(raw);
         })?;
         handle.finish();
         self.volume.journal().sync()?;
@@ -187,7 +197,7 @@ impl Ext4 {
         Ok(self.volume.journal().flush_device()?)
     }
 
-    /// Writes everything back and leaves the image clean. Operations that run beside it are waited for or fail;
+    /// Writes everything back and leaves the image clean; ends a freeze. Operations that run beside it are waited for or fail;
     /// from then on everything that would write fails. References to inodes may remain.
     ///
     /// # Locks
@@ -197,6 +207,8 @@ impl Ext4 {
     /// The device's, or that the journal was aborted; the image then needs recovery.
     pub fn unmount(&self) -> Result<()> {
         self.table.lazytime.stop();
+        let _alone = self.volume.freeze.stop_changes();
+        let thawed = self.thaw_locked();
         if !self.volume.set_mounted(false) {
             self.volume.journal().stop();
             return self.volume.release_hold();
@@ -204,15 +216,21 @@ impl Ext4 {
         let finished = self.finish();
         self.volume.set_read_only();
         self.volume.journal().stop();
-        finished.and(self.volume.release_hold())
+        finished.and(self.volume.release_hold()).and(thawed)
     }
 
-    /// Everything in place, and only then the superblock that says so.
+    /// Everything in place, and only then the superblock that says so. The caller keeps changes from beginning.
     pub(crate) fn finish(&self) -> Result<()> {
         self.table.write_pending_times(Duration::ZERO)?;
-        self.volume.record_errors();
+        self.deletion.delete_put_off();
+        self.volume.record_errors_now();
         self.volume.set_read_only();
         self.wait_for_writers();
+        self.close_journal()
+    }
+
+    /// Empties the log for good, and then says so in the superblock.
+    fn close_journal(&self) -> Result<()> {
         let has_log = self.volume.journal().has_log();
         self.volume.journal().close(|handle| {
             let orphans_left = self.orphans.any_left();
@@ -256,17 +274,20 @@ impl Ext4 {
         }
     }
 
-    /// Makes everything durable that was done before the call.
+    /// Makes everything durable that was done before the call; a freeze has done that.
     ///
     /// # Errors
     /// The device's, or that the journal was aborted.
     pub fn sync(&self) -> Result<()> {
         self.volume.journal().check_aborted()?;
+        let Some(_change) = self.volume.freeze.change_unless_frozen() else {
+            return Ok(());
+        };
         if self.volume.has_nothing_to_sync() {
             return Ok(());
         }
         self.table.write_pending_times(Duration::ZERO)?;
-        self.volume.record_errors();
+        self.volume.record_errors_now();
         Ok(self.volume.journal().sync()?)
     }
 }

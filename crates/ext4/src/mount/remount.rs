@@ -29,7 +29,7 @@ impl Ext4 {
     ///
     /// # Errors
     /// `EINVAL`: another option would change. `EBUSY`: files without a name are open and the mount is to be read-only, or
-    /// another remount runs. `EROFS`: it was mounted read-only, so that nothing was opened for writing, or became
+    /// another remount runs, or it is frozen. `EROFS`: it was mounted read-only, so that nothing was opened for writing, or became
     /// read-only when it met damage. `EIO`: the device failed, or the journal was aborted. `ENOSPC`: the host is full, and the
     /// log cannot be emptied. After an error on the way to read-only no option has changed, and the mount is writable again
     /// unless its journal cannot be reopened (logged); after one on the way to writable the other options have their new values.
@@ -42,6 +42,18 @@ impl Ext4 {
             return Err(Ext4Error::Busy("another remount runs"));
         };
         self.check_only_changeable(wanted)?;
+        let alone = self.volume.freeze.stop_changes();
+        if self.volume.freeze.is_frozen() {
+            return Err(Ext4Error::Busy("frozen"));
+        }
+        let changed = self.remount_locked(wanted);
+        drop(alone);
+        self.delete_what_was_put_off();
+        changed
+    }
+
+    fn remount_locked(&self, wanted: &MountOptions) -> Result<()> {
+        let settings = &*self.volume.settings;
         if wanted.read_only && !self.volume.is_read_only() {
             self.become_read_only()?;
         }

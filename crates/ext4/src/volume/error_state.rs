@@ -100,13 +100,25 @@ impl Volume {
         why.into_error()
     }
 
-    /// Writes into the superblock what was noted.
+    /// Writes into the superblock what was noted, unless that would wait for a thaw.
     ///
     /// # Locks
     /// May start a handle.
     pub(crate) fn record_errors(&self) {
         let seen = self.errors.seen.load(Ordering::SeqCst);
         // Without a write: every operation that fails comes here, each name that is not there.
+        if self.errors.recorded.load(Ordering::SeqCst) >= seen || self.is_read_only() {
+            return;
+        }
+        // A freeze that begins, and a thaw, record it themselves.
+        if let Some(_change) = self.freeze.try_change() {
+            self.record_errors_now();
+        }
+    }
+
+    /// As [`Volume::record_errors`]; the caller keeps the gate of changes from being closed.
+    pub(crate) fn record_errors_now(&self) {
+        let seen = self.errors.seen.load(Ordering::SeqCst);
         if self.errors.recorded.load(Ordering::SeqCst) >= seen || self.is_read_only() {
             return;
         }

@@ -11,6 +11,7 @@
 //! | `handles` | how operations start and end journal handles |
 //! | `error_state` | damage: recorded, and turned into an errno |
 //! | `host_space` | space on the host for metadata of sparse images |
+//! | `freeze` | the gate that changes pass |
 //! | `fixed_blocks` | blocks that belong to no file |
 //! | `settings` | options that a remount changes |
 //! | `directory_format` | what the features say of directory blocks |
@@ -18,6 +19,7 @@
 mod directory_format;
 mod error_state;
 pub(crate) mod fixed_blocks;
+mod freeze;
 pub(crate) mod groups;
 pub(crate) mod handles;
 mod host_space;
@@ -30,6 +32,7 @@ use crate::options::{DataMode, MountOptions};
 use crate::prelude::*;
 use crate::volume::error_state::ErrorState;
 use crate::volume::fixed_blocks::FixedBlocks;
+use crate::volume::freeze::FreezeGate;
 use crate::volume::host_space::HostSpace;
 use crate::volume::settings::Settings;
 use uext4_ondisk::CsumSeed;
@@ -54,6 +57,8 @@ pub struct Volume {
     pub(crate) host_space: HostSpace,
     /// The blocks that belong to no file.
     pub(crate) fixed: FixedBlocks,
+    /// What each change passes.
+    pub(crate) freeze: CachePadded<FreezeGate>,
     read_only: AtomicBool,
     mounted: AtomicBool,
     errors: ErrorState,
@@ -83,6 +88,7 @@ impl Volume {
             mount_id: MOUNTS.fetch_add(1, Ordering::Relaxed),
             host_space: HostSpace::new(cache.device().len()),
             fixed,
+            freeze: CachePadded::new(FreezeGate::new()),
             read_only: AtomicBool::new(options.read_only),
             mounted: AtomicBool::new(false),
             errors: ErrorState::new(),

@@ -59,11 +59,18 @@ impl<F: FuseFileSystem> Server<F> {
         let settings = self.options.settings.as_ref().ok_or(Errno::ENOTTY)?;
         let question = request.payload();
         let question = question.split(|byte| *byte == 0).next().unwrap_or(question);
-        let mut answer = settings.change(request.header.uid, question);
+        let mut answer = settings.change(request.header.uid, question, &self.changes);
         answer.resize(SETTINGS_BYTES, 0);
         let head = put(out, &output::Ioctl::default())?;
         let room = out.get_mut(head..).ok_or(Errno::EIO)?;
         Ok(head + put_bytes(room, &answer)?)
+    }
+
+    /// A caller got a signal. Of its requests only one that waits for the end of a pause takes long.
+    pub(super) fn interrupt(&self, request: &Request<'_>) -> Answer {
+        let arg: input::Interrupt = request.arg()?;
+        self.changes.interrupt(arg.unique);
+        Ok(0)
     }
 
     /// The statistics of the mount as one JSON document.
@@ -78,6 +85,9 @@ impl<F: FuseFileSystem> Server<F> {
         all.insert("locks".into(), locks());
         if let Some(journal) = self.adapter.journal_statistics() {
             all.insert("journal".into(), journal);
+        }
+        if let Some(remote) = self.adapter.remote_statistics() {
+            all.insert("remote".into(), remote);
         }
         let mut cache = self.adapter.cache_statistics();
         cache["nodes"] = json!(self.nodes.count());

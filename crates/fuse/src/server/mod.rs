@@ -15,6 +15,7 @@
 //! | `data` | open files |
 //! | `directories` | listing |
 //! | `control` | ioctls, the state of the file system, statistics |
+//! | `paused` | changes that wait while the file system is frozen |
 //! | [`nodes`] | the inodes that the kernel has references to |
 //! | `invalidation` | notifications of stale caches |
 //! | `convert` | values of the file system as values of the protocol |
@@ -27,6 +28,7 @@ mod directories;
 mod invalidation;
 mod names;
 pub mod nodes;
+mod paused;
 
 use crate::abi::{Opcode, ROOT_ID};
 use crate::filesystem::{FuseFileSystem, Node};
@@ -40,7 +42,9 @@ use crate::statistics::{Statistics, name_of};
 use crate::transport::TransportKind;
 pub use invalidation::Invalidator;
 use nodes::Nodes;
+use paused::{Changes, is_change};
 use serde_json::{Map, Value};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::{Span, field::Empty};
@@ -87,6 +91,7 @@ pub struct Server<F: FuseFileSystem> {
     options: ServerOptions,
     statistics: Statistics,
     invalidator: Invalidator,
+    changes: Changes,
     started: Instant,
 }
 
@@ -111,8 +116,16 @@ impl<F: FuseFileSystem> Server<F> {
             options,
             statistics: Statistics::new(workers),
             invalidator,
+            changes: Changes::new(&[]),
             started: Instant::now(),
         })
+    }
+
+    /// The same, which can pause changes: `devices` are the descriptors that the workers' requests come from.
+    #[must_use]
+    pub fn with_devices(mut self, devices: &[Arc<OwnedFd>]) -> Server<F> {
+        self.changes = Changes::new(devices);
+        self
     }
 
     /// The file system that is served.
@@ -188,8 +201,9 @@ impl<F: FuseFileSystem> Server<F> {
             Opcode::Readdirplus => self.readdir(request, out, true),
             Opcode::Statfs => self.statfs(out),
             Opcode::Ioctl => self.ioctl(request, out),
-            // An open file has no data here, and no request waits long enough to be interrupted.
-            Opcode::Release | Opcode::Releasedir | Opcode::Interrupt | Opcode::Destroy => Ok(0),
+            Opcode::Interrupt => self.interrupt(request),
+            // An open file has no data here.
+            Opcode::Release | Opcode::Releasedir | Opcode::Destroy => Ok(0),
             // After this answer the kernel does these itself: it opens directories without a request, closes without a
             // flush, reports files as always ready, and keeps locks.
             Opcode::Opendir
@@ -212,11 +226,20 @@ impl<F: FuseFileSystem> Handler for Server<F> {
         request: &Request<'_>,
         out: &mut [u8],
     ) -> Result<Option<usize>, Errno> {
-        self.counted(worker, request, || self.answer_or_wait(request, out))
+        if is_change(request) {
+            return self.handle_change(worker, self.changes.device(worker), request, out);
+        }
+        let answer = self.counted(worker, request, || self.answer_or_wait(request, out));
+        if request.opcode == Opcode::Ioctl {
+            // It may have ended a pause.
+            self.execute_released(worker);
+        }
+        answer
     }
 
     fn stop(&self) {
         self.gate.close();
+        self.changes.refuse(Errno(libc::ENOTCONN));
         // The last reference to an unlinked file deletes it.
         self.nodes.clear();
     }

@@ -1,7 +1,7 @@
-//! The server's part in a remount: what the image and the requests' handling have of it.
+//! The server's part in a remount, a freeze and a thaw: what the image and the requests' handling have of them.
 //!
 //! # Locking
-//! One remount at a time (`remount`), over those of the file system.
+//! One of them at a time (`remount`), over those of requests and of the file system.
 
 use crate::options::Options;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use uext4::unstable::ondisk::ErrorsBehaviour;
 use uext4::unstable::{Ext4, MountOptions};
 use uext4::{AtimeUpdate, DataMode, Errno};
-use uext4_fuse::settings::{Settings, Synchronous};
+use uext4_fuse::settings::{Requests, Settings, Synchronous};
 use uext4_sync::{Mutex, class};
 
 /// Why a mount stays as it is.
@@ -28,6 +28,11 @@ pub type Answer = Result<(), Refusal>;
 
 /// How long a reason may be, so that an answer has room for it however it is written.
 const MESSAGE_CHARS_MAX: usize = 500;
+
+/// The request to freeze the image, and the one to thaw it. No option of a mount has such a name.
+pub const FREEZE: &str = "freeze";
+/// See [`FREEZE`].
+pub const THAW: &str = "thaw";
 
 /// What of a mounted image can change.
 #[derive(Debug)]
@@ -63,12 +68,22 @@ impl ImageSettings {
         }
     }
 
-    fn try_change(&self, uid: u32, question: &[u8]) -> Answer {
+    fn try_change(&self, uid: u32, question: &[u8], requests: &dyn Requests) -> Answer {
         if uid != 0 && uid != self.owner {
             return Err(refused("it is another user's mount"));
         }
         let list = std::str::from_utf8(question).map_err(refused)?;
         let mut options = self.options.lock();
+        match list {
+            FREEZE => return self.freeze(requests),
+            THAW => return self.thaw(requests),
+            _ if self.fs.is_frozen() => {
+                return Err(refused(
+                    "it is frozen, and keeps its options until `uext4 thaw` ends that",
+                ));
+            }
+            _ => {}
+        }
         // As the file system is: damage makes it read-only as well.
         options.open.mount.read_only = self.fs.volume.is_read_only();
         let wanted = options.changed(&[list]).map_err(refused)?;
@@ -83,6 +98,33 @@ impl ImageSettings {
         self.synchronous.set(wanted.sync, wanted.dirsync);
         *options = wanted;
         Ok(())
+    }
+}
+
+impl ImageSettings {
+    fn freeze(&self, requests: &dyn Requests) -> Answer {
+        if self.fs.is_frozen() {
+            return Err(refused("it is frozen already; `uext4 thaw` ends that"));
+        }
+        requests.pause().map_err(|_| {
+            refused(
+                "its requests come over io_uring, where changes that wait leave no room for others; mount it with -o transport=dev",
+            )
+        })?;
+        let frozen = self.fs.volume.report(self.fs.freeze());
+        frozen.map_err(|e| {
+            requests.resume();
+            refused(e)
+        })
+    }
+
+    fn thaw(&self, requests: &dyn Requests) -> Answer {
+        if !self.fs.is_frozen() {
+            return Err(refused("it is not frozen"));
+        }
+        let thawed = self.fs.volume.report(self.fs.thaw());
+        requests.resume();
+        thawed.map_err(|e| refused(format_args!("it is read-only from now on: {e}")))
     }
 }
 
@@ -107,8 +149,9 @@ fn refused_by_image(e: &uext4::Error, now: &Options) -> Refusal {
 }
 
 impl Settings for ImageSettings {
-    fn change(&self, uid: u32, question: &[u8]) -> Vec<u8> {
-        serde_json::to_vec(&self.try_change(uid, question)).expect("strings and flags become JSON")
+    fn change(&self, uid: u32, question: &[u8], requests: &dyn Requests) -> Vec<u8> {
+        serde_json::to_vec(&self.try_change(uid, question, requests))
+            .expect("strings and flags become JSON")
     }
 
     fn describe(&self) -> Value {
@@ -116,6 +159,7 @@ impl Settings for ImageSettings {
         let mount = &options.open.mount;
         json!({
             "read_only": self.fs.volume.is_read_only(),
+            "frozen": self.fs.is_frozen(),
             "atime": match mount.atime {
                 AtimeUpdate::Relative => "relatime",
                 AtimeUpdate::Strict => "strictatime",

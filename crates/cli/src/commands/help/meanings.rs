@@ -75,6 +75,8 @@ const MEANINGS: &[(&[&str], &str)] = &[
         &["unmount", "fusermount", "fusermount3", "eject"],
         "umount DIR",
     ),
+    (&["fsfreeze"], "freeze DIR"),
+    (&["unfreeze"], "thaw DIR"),
     (&["mounts", "findmnt"], "mount"),
     (&["fstrim", "discard", "sparsify"], "trim IMAGE"),
     (&["usage", "size", "free"], "df IMAGE"),

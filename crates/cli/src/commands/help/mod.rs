@@ -43,7 +43,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ),
     ("Export", &["export", "diff"]),
     ("Verify", &["check", "dump", "trim"]),
-    ("Mount", &["mount", "umount", "stats"]),
+    ("Mount", &["mount", "umount", "freeze", "thaw", "stats"]),
     (
         "More",
         &[

@@ -1,14 +1,14 @@
-//! How long something of the commit thread took: count, sum, maximum and a histogram.
+//! How long something took each time: count, sum, maximum and a histogram.
 
+use crate::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use uext4_sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Number of buckets with an upper bound.
 const BUCKETS: usize = 11;
 /// Logarithm of the first bucket's upper bound in microseconds; each further bound is four times as long.
 const FIRST_LOG2_US: u32 = 4;
 
-/// The durations of one kind of work since the journal was opened.
+/// The durations of one kind of work so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
     /// Number of durations.
@@ -30,9 +30,9 @@ impl Durations {
     }
 }
 
-/// Counts durations. Only the commit thread writes.
+/// Counts durations of work that is rare: each writes a cache line that all share.
 #[derive(Debug, Default)]
-pub(crate) struct DurationCounter {
+pub struct DurationCounter {
     total_ns: AtomicU64,
     max_ns: AtomicU64,
     /// The last bucket has no bound.
@@ -40,6 +40,7 @@ pub(crate) struct DurationCounter {
 }
 
 impl DurationCounter {
+    /// Counts one.
     pub fn add(&self, duration: Duration) {
         let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         // The least k with ns <= 2^k us.
@@ -52,6 +53,7 @@ impl DurationCounter {
         self.max_ns.fetch_max(ns, Relaxed);
     }
 
+    /// What was counted.
     pub fn snapshot(&self) -> Durations {
         let counts = self.buckets.each_ref().map(|n| n.load(Relaxed));
         let [buckets @ .., _] = counts;
