@@ -6,6 +6,8 @@ mod permanent_failure;
 mod qcow2;
 #[cfg(feature = "rbd")]
 mod remote_rbd;
+#[cfg(feature = "rbd")]
+mod remote_rbd_claim;
 #[cfg(feature = "s3")]
 mod remote_s3;
 mod store_latency;

@@ -136,7 +136,7 @@ fn takeovers() {
             .unwrap();
         assert!(found == 0 || other == block, "a flush is there in part");
         device.collect().unwrap();
-        writer.signal_if_alive(Signal::CONT);
+        writer.signal(Signal::CONT);
         // What it had done before it was stopped may be printed now.
         while let Some(line) = writer.line(DURABLE) {
             let durable = number(&line);
