@@ -169,6 +169,8 @@ fn a_broken_lock_ends_its_owner() {
         assert!(is_lost(&error), "{error}");
     }
     let mut found = [0; BLOCK];
+    let refused = device.read_at(0, &mut found).unwrap_err();
+    assert!(is_lost(&refused), "{refused}");
     next.read_at(0, &mut found).unwrap();
     assert_eq!(found, [2; BLOCK]);
     drop(device);

@@ -78,7 +78,10 @@ fn a_late_write_of_a_closed_image_has_no_effect() {
     let object = object.expect("an object on the other OSD");
     let offset = object * OBJECT;
     // Connects to both.
-    open(&image).unwrap().write_at(0, &vec![1; LEN as usize]).unwrap();
+    open(&image)
+        .unwrap()
+        .write_at(0, &vec![1; LEN as usize])
+        .unwrap();
     let mut writer = Peer::start_with(
         "remote_rbd_claim::remote_late_writer",
         &format!("{image} {offset}"),
@@ -141,10 +144,7 @@ fn an_owner_that_has_failed_does_not_hold_the_lock() {
 }
 
 /// Tries to open an image so often that an owner which is alive would be there still.
-fn within_attempts<T>(
-    attempts: u32,
-    try_once: impl Fn() -> uext4_block::Result<T>,
-) -> T {
+fn within_attempts<T>(attempts: u32, try_once: impl Fn() -> uext4_block::Result<T>) -> T {
     for _ in 1..attempts {
         if let Ok(done) = try_once() {
             return done;
@@ -181,12 +181,25 @@ fn the_lock_is_not_waited_for_without_limit() {
 #[test]
 #[ignore = "needs Ceph; make test-remote runs it"]
 fn a_shorter_image_ends_its_owner() {
-    require!(is_client("remote_rbd_claim::a_shorter_image_ends_its_owner"));
+    require!(is_client(
+        "remote_rbd_claim::a_shorter_image_ends_its_owner"
+    ));
     let resize = |image: &str, bytes: u64| {
         let size = format!("{bytes}B");
-        rbd(&["resize", "--no-progress", "--allow-shrink", image, "--size", &size]);
+        rbd(&[
+            "resize",
+            "--no-progress",
+            "--allow-shrink",
+            image,
+            "--size",
+            &size,
+        ]);
     };
-    for sizes in [&[LEN / 2][..], &[LEN / 2, LEN], &[2 * LEN, LEN / 2, 2 * LEN]] {
+    for sizes in [
+        &[LEN / 2][..],
+        &[LEN / 2, LEN],
+        &[2 * LEN, LEN / 2, 2 * LEN],
+    ] {
         let image = new_image(LEN);
         let device = open(&image).unwrap();
         device.write_at(LEN - BLOCK as u64, &[1; BLOCK]).unwrap();
@@ -194,7 +207,13 @@ fn a_shorter_image_ends_its_owner() {
             resize(&image, *bytes);
         }
         let is_truncated = |error: &BlockError| {
-            matches!(error, BlockError::Failed { why: Failure::Truncated { .. }, .. })
+            matches!(
+                error,
+                BlockError::Failed {
+                    why: Failure::Truncated { .. },
+                    ..
+                }
+            )
         };
         for _ in 0..2 {
             let refused = device.flush().expect_err("the write was dropped");

@@ -31,9 +31,13 @@ fn cc(command: &mut Command) -> Result<()> {
 
 fn host_library() -> Result<PathBuf> {
     let mut command = Command::new("ldconfig");
-    command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").arg("-p");
+    command
+        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+        .arg("-p");
     let known = crate::program::run(&mut command)?.out;
-    let line = known.lines().find(|line| line.trim_start().starts_with("librbd.so.1 "));
+    let line = known
+        .lines()
+        .find(|line| line.trim_start().starts_with("librbd.so.1 "));
     let path = line.and_then(|line| line.rsplit(' ').next());
     Ok(PathBuf::from(path.context("librbd.so.1")?))
 }

@@ -30,7 +30,14 @@ impl Partition {
                 words(&["-p", "tcp", "--sport", &local, "--dport", &remote])
             })
             .collect();
-        let mut all = words(&["-p", "tcp", "-m", "owner", "--gid-owner", &group.to_string()]);
+        let mut all = words(&[
+            "-p",
+            "tcp",
+            "-m",
+            "owner",
+            "--gid-owner",
+            &group.to_string(),
+        ]);
         if let Some(port) = port {
             all.extend(words(&["--dport", &port.to_string()]));
         }

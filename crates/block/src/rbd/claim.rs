@@ -119,19 +119,20 @@ impl Claim {
 
     /// The error of a call that has failed on the cluster.
     pub fn error(&self, op: BlockOp, offset: u64, len: u64, e: io::Error) -> BlockError {
-        if op != BlockOp::Read {
+        let changes = op != BlockOp::Read;
+        if changes {
             self.has_unknown_outcome.store(true, Ordering::Release);
-            match e.raw_os_error() {
-                Some(EBLOCKLISTED) => self.fail(Failure::LeaseLost(LeaseLoss::Blocklisted)),
-                // What librbd answers a client without the lock.
-                Some(EROFS) => self.lose(LeaseLoss::LockBroken),
-                _ => {}
-            }
-            if let Err(failed) = check_failure(&self.failure, op, offset, len) {
-                return failed;
-            }
         }
-        BlockError::io(op, offset, len, e)
+        match e.raw_os_error() {
+            Some(EBLOCKLISTED) => self.fail(Failure::LeaseLost(LeaseLoss::Blocklisted)),
+            // What librbd answers a client without the lock.
+            Some(EROFS) if changes => self.lose(LeaseLoss::LockBroken),
+            _ => {}
+        }
+        match check_failure(&self.failure, op, offset, len) {
+            Err(failed) if changes || self.is_lost() => failed,
+            _ => BlockError::io(op, offset, len, e),
+        }
     }
 
     /// Whether another client may have the right to write.

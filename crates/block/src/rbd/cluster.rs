@@ -132,7 +132,10 @@ pub fn connect(address: &RbdAddress, breaking: Breaking) -> io::Result<Arc<Pool>
 /// # Errors
 /// The cluster's.
 pub fn answer_timeout(cluster: &Cluster) -> io::Result<Duration> {
-    let seconds = cluster.get(OSD_TIMEOUT)?.parse().map_err(io::Error::other)?;
+    let seconds = cluster
+        .get(OSD_TIMEOUT)?
+        .parse()
+        .map_err(io::Error::other)?;
     Duration::try_from_secs_f64(seconds).map_err(io::Error::other)
 }
 

@@ -201,7 +201,10 @@ impl RbdDevice {
             Some(_) => claim.image.is_lock_owner(),
             None => Ok(true),
         };
-        match flushed.and_then(|()| claim.check_len()).and_then(|()| is_ours()) {
+        match flushed
+            .and_then(|()| claim.check_len())
+            .and_then(|()| is_ours())
+        {
             Ok(true) => {}
             Ok(false) => claim.lose(LeaseLoss::LockBroken),
             Err(e) => {

@@ -1,7 +1,7 @@
 //! The options of librbd that are in effect for an image.
 
-use super::image::{Image, owned};
 use super::checked;
+use super::image::{Image, owned};
 use std::ffi::{c_char, c_int};
 use std::{io, ptr};
 
