@@ -43,7 +43,7 @@ fn rate(device: &dyn BlockDevice, depth: usize, writes: bool) -> f64 {
     done.into_inner() as f64 / begin.elapsed().as_secs_f64()
 }
 
-/// Requests/s of `rbd bench`, which runs for about as long as a round of so many requests/s.
+/// Requests/s of `rbd bench`, which runs for about the time of a round of so many requests/s.
 fn peer_rate(image: &str, depth: usize, writes: bool, like: f64) -> f64 {
     let bytes = (like * ROUND.as_secs_f64()) as u64 * BLOCK as u64;
     let kind = if writes { "write" } else { "read" };
@@ -91,7 +91,7 @@ fn requests_per_second() {
     }
 }
 
-/// A device whose flushes take as long as those of another.
+/// A device whose flushes take the time of those of another.
 #[derive(Debug)]
 struct SlowFlush {
     inner: FileDevice,

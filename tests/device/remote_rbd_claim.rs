@@ -154,7 +154,7 @@ fn within_attempts<T>(attempts: u32, try_once: impl Fn() -> uext4_block::Result<
     try_once().expect("the last attempt")
 }
 
-/// Another client acquires the lock between the look at its owner and the request for it, and hangs.
+/// Another client acquires the lock after its owner was listed and before it is requested, and hangs.
 #[test]
 #[ignore = "needs Ceph; make test-remote runs it"]
 fn the_lock_is_not_waited_for_without_limit() {

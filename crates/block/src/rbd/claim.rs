@@ -6,8 +6,7 @@
 //! applies anything that is late. The lock stays until the next owner breaks it, which finds that the client watches the image no longer.
 
 use super::cluster::BLOCKLIST_SECONDS;
-use super::keeper::Event;
-use super::librbd::{Pool, image::Image};
+use super::librbd::{Pool, image::Image, watch::Notification};
 use super::{EBLOCKLISTED, EROFS};
 use crate::error::{BlockError, BlockOp, Failure, LeaseLoss, Result, check_failure};
 use std::io;
@@ -19,6 +18,16 @@ use std::time::Duration;
 
 /// The time between two attempts of a client to have itself blocklisted.
 pub const RETRY: Duration = Duration::from_secs(1);
+
+/// What wakes the thread that keeps a claim.
+pub enum Event {
+    /// The image was changed by a client, which waits until this is dropped.
+    Notified(Notification),
+    /// The claim may have failed.
+    Wake,
+    /// The image is closed.
+    End,
+}
 
 /// An image, and whether this client may write it.
 pub struct Claim {

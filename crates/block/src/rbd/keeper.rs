@@ -1,10 +1,10 @@
 //! The thread of a client that has the lock of an image: it keeps fenced clients blocklisted, checks what other clients change, and
 //! resigns when the lock is lost.
 
-use super::claim::{Claim, RETRY};
+use super::claim::{Claim, Event, RETRY};
 use super::cluster::BLOCKLIST_SECONDS;
 use super::librbd::Cluster;
-use super::librbd::watch::{Notification, Watch, WatchEvent};
+use super::librbd::watch::{Watch, WatchEvent};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -13,16 +13,6 @@ use std::time::{Duration, Instant};
 
 /// The time between two checks that the clients which were fenced are still blocklisted.
 const RENEWAL: Duration = Duration::from_secs(10);
-
-/// What the thread is woken by.
-pub enum Event {
-    /// The image was changed by a client, which waits until this is dropped.
-    Notified(Notification),
-    /// The claim may have failed.
-    Wake,
-    /// The image is closed.
-    End,
-}
 
 /// The watch of an image and the thread that acts on it, until dropped.
 pub struct Keeper {

@@ -77,7 +77,7 @@ pub fn acquire(
     Err(refused.into())
 }
 
-/// Acquires the lock. librbd waits for an owner that does not answer for as long as that owner watches the image.
+/// Acquires the lock. librbd waits for an owner that does not answer until that owner does not watch the image.
 ///
 /// # Errors
 /// `TimedOut`: it is not acquired in time. If librbd acquires it later, the image is closed then.
