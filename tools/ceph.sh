@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a Ceph cluster of one host on the loopback interface, for tests: a monitor, an OSD in memory, and a gateway with the interface of S3.
+# Runs a Ceph cluster of one host on the loopback interface, for tests: a monitor, OSDs in memory, and a gateway with the interface of S3.
 # Without manager and replicas. A start takes about ten seconds.
 # usage: ceph.sh start DIR   starts it and prints, as NAME=VALUE lines, what clients need:
 #                            CEPH_CONF, of the pool `rbd` and the pool `rbd-other`;
@@ -7,6 +7,8 @@
 #                            Without Ceph it prints what is missing on standard error, and exits with 77.
 #        ceph.sh stop DIR    ends it, and leaves DIR with its logs
 #   CEPH_PARTS: `rbd` leaves out the gateway
+#   CEPH_OSDS: how many OSDs; 1
+#   CEPH_WATCH_SECONDS: how long a client may be silent before its watches are removed, on which others take its images over; 12
 set -euo pipefail
 action=${1:?start or stop}
 mkdir -p "${2:?a directory}"
@@ -16,18 +18,19 @@ export CEPH_CONF=$dir/ceph.conf
 access_key=uext4testaccesskey00 secret_key=uext4testsecretkey000000000000000000000
 
 stop() {
-  local name pid
-  for name in radosgw osd mon; do
-    pid=$(cat "$dir/$name.pid" 2>/dev/null) || continue
+  local pid_file pid
+  for pid_file in "$dir"/*.pid; do
+    pid=$(cat "$pid_file" 2>/dev/null) || continue
     kill -KILL "$pid" 2>/dev/null || true
     # Init may take seconds to reap it.
     while grep -qs '^State:[^Z]*$' "/proc/$pid/status"; do sleep 0.05; done
-    rm -f "$dir/$name.pid"
+    rm -f "$pid_file"
   done
 }
 if [ "$action" = stop ]; then stop; exit; fi
 [ "$action" = start ] || { echo "ceph.sh: start or stop, not $action" >&2; exit 2; }
 
+osds=${CEPH_OSDS:-1} watch_seconds=${CEPH_WATCH_SECONDS:-12}
 gateway=1; [ "${CEPH_PARTS-}" != rbd ] || gateway=
 programs=(ceph ceph-authtool ceph-mon ceph-osd monmaptool rbd)
 [ -z "$gateway" ] || programs+=(radosgw radosgw-admin)
@@ -68,7 +71,7 @@ read -r mon_port s3_port < <(python3 -c '
 import socket
 sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
 print(*(s.getsockname()[1] for s in sockets))')
-fsid=$(cat /proc/sys/kernel/random/uuid) osd_uuid=$(cat /proc/sys/kernel/random/uuid)
+fsid=$(cat /proc/sys/kernel/random/uuid)
 cat >"$CEPH_CONF" <<END
 [global]
 fsid = $fsid
@@ -100,13 +103,15 @@ paxos min wait = 0.01
 mon osd min in ratio = 0
 mon pg warn on pool no redundancy = false
 [osd]
-# 30 seconds by default, for which tests would wait. Clients report every 5 seconds.
-osd client watch timeout = 12
-osd data = $dir/osd
+# 30 seconds by default, for which tests would wait.
+osd client watch timeout = $watch_seconds
+osd data = $dir/\$name
 osd objectstore = memstore
-memstore device bytes = 8589934592
+memstore device bytes = $((8589934592 / osds))
 osd scrub load threshold = 0
 [client]
+# How often clients report; 5 seconds by default.
+objecter tick interval = $(awk "BEGIN { t = $watch_seconds / 3; print t < 5 ? t : 5 }")
 admin socket =
 log file =
 [client.rgw]
@@ -118,18 +123,23 @@ rgw run sync thread = false
 rgw gc processor period = 3600
 END
 
-rm -rf "$dir/mon" "$dir/osd" "$dir/radosgw"; mkdir "$dir/mon" "$dir/osd" "$dir/radosgw"
+rm -rf "$dir/mon" "$dir"/osd.* "$dir/radosgw"; mkdir "$dir/mon" "$dir/radosgw"
 rm -f "$dir/keyring"
-for name in mon. client.admin client.rgw osd.0; do
+mapfile -t osd_names < <(seq -f 'osd.%g' 0 $((osds - 1)))
+for name in mon. client.admin client.rgw "${osd_names[@]}"; do
   quietly ceph-authtool --create-keyring "$dir/key" --gen-key -n "$name" --cap mon 'allow *' --cap osd 'allow *' --cap mgr 'allow *'
   cat "$dir/key" >>"$dir/keyring"; rm "$dir/key"
 done
 quietly monmaptool --create --clobber --fsid "$fsid" --addv a "[v2:127.0.0.1:$mon_port]" "$dir/monmap"
 quietly ceph-mon -i a --mkfs --monmap "$dir/monmap" --keyring "$dir/keyring"
 daemon mon ceph-mon -i a
-quietly ceph --connect-timeout 20 osd new "$osd_uuid"
-quietly ceph-osd -i 0 --mkfs --osd-uuid "$osd_uuid"
-daemon osd ceph-osd -i 0
+for name in "${osd_names[@]}"; do
+  osd_uuid=$(cat /proc/sys/kernel/random/uuid) id=${name#osd.}
+  mkdir "$dir/$name"
+  quietly ceph --connect-timeout 20 osd new "$osd_uuid" "$id"
+  quietly ceph-osd -i "$id" --mkfs --osd-uuid "$osd_uuid"
+  daemon "$name" ceph-osd -i "$id"
+done
 for pool in rbd rbd-other; do
   quietly ceph osd pool create "$pool" 8
   quietly ceph osd pool application enable "$pool" rbd

@@ -40,6 +40,8 @@ if [ "${1-}" = remote ]; then
   command -v ceph-osd >/dev/null || missing+=(ceph-osd)
   command -v rbd >/dev/null || missing+=(ceph-common)
   command -v radosgw >/dev/null || missing+=(radosgw)
+  # What a host that is cut off sends is dropped by it.
+  command -v iptables >/dev/null || [ -x /usr/sbin/iptables ] || missing+=(iptables)
 fi
 # What builds a module of Python from its source: the headers, pip, and what pip builds with.
 python3 -c 'import os, sysconfig, pip; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null ||

@@ -6,7 +6,13 @@ mod permanent_failure;
 mod qcow2;
 mod refresh;
 #[cfg(feature = "rbd")]
+mod rbd_rates;
+#[cfg(feature = "rbd")]
 mod remote_rbd;
+#[cfg(feature = "rbd")]
+mod remote_rbd_claim;
+#[cfg(feature = "rbd")]
+mod remote_rbd_takeover;
 #[cfg(feature = "s3")]
 mod remote_s3;
 mod store_latency;

@@ -3,26 +3,26 @@
 use rustix::process::Signal;
 use std::path::Path;
 use uext4_block::{BlockError, Failure, LeaseLoss, RbdAddress, RbdDevice, Result};
-use uext4_testkit::ceph::{Peer, is_client, new_image, rbd, role};
+use uext4_testkit::ceph::{Peer, ceph, is_client, new_image, rbd, role};
 use uext4_testkit::device::contract::{Length, check_bytes};
 use uext4_testkit::prelude::*;
 
-const LEN: u64 = 1 << 20;
-const BLOCK: usize = 4096;
+pub(crate) const LEN: u64 = 1 << 20;
+pub(crate) const BLOCK: usize = 4096;
 
-fn name_of(image: &str) -> String {
+pub(crate) fn name_of(image: &str) -> String {
     format!("rbd:rbd/{image}")
 }
 
-fn open(image: &str) -> Result<Arc<dyn BlockDevice>> {
+pub(crate) fn open(image: &str) -> Result<Arc<dyn BlockDevice>> {
     open_image(Path::new(&name_of(image)), &OpenOptions::read_write())
 }
 
-fn read_only(image: &str) -> Result<Arc<dyn BlockDevice>> {
+pub(crate) fn read_only(image: &str) -> Result<Arc<dyn BlockDevice>> {
     open_image(Path::new(&name_of(image)), &OpenOptions::read_only())
 }
 
-fn snapshot(device: &dyn BlockDevice) -> Vec<u8> {
+pub(crate) fn snapshot(device: &dyn BlockDevice) -> Vec<u8> {
     MemoryDevice::copy_of(device).unwrap().snapshot()
 }
 
@@ -37,7 +37,8 @@ fn contract() {
         check_bytes(&*device, seed, Length::Fixed);
         let bytes = snapshot(&*device);
         device.flush().unwrap();
-        let reader = read_only(&image).unwrap();
+        let shared = OpenOptions::read_only().exclusive(false);
+        let reader = open_image(Path::new(&name_of(&image)), &shared).unwrap();
         assert_eq!(reader.identity(), device.identity());
         assert!(!reader.is_fenced());
         assert!(snapshot(&*reader) == bytes);
@@ -168,6 +169,8 @@ fn a_broken_lock_ends_its_owner() {
         assert!(is_lost(&error), "{error}");
     }
     let mut found = [0; BLOCK];
+    let refused = device.read_at(0, &mut found).unwrap_err();
+    assert!(is_lost(&refused), "{refused}");
     next.read_at(0, &mut found).unwrap();
     assert_eq!(found, [2; BLOCK]);
     drop(device);
@@ -178,13 +181,8 @@ fn a_broken_lock_ends_its_owner() {
 }
 
 /// What the cluster has blocklisted of a client, as `ceph osd blocklist ls` prints it.
-fn blocklisted(owner: &str) -> Option<String> {
-    let printed = uext4_testkit::program::run(std::process::Command::new("ceph").args([
-        "osd",
-        "blocklist",
-        "ls",
-    ]));
-    let printed = printed.unwrap().out;
+pub(crate) fn blocklisted(owner: &str) -> Option<String> {
+    let printed = ceph(&["osd", "blocklist", "ls"]);
     let mut lines = printed.lines().map(str::to_owned);
     lines.find(|line| line.starts_with(&format!("{owner} ")))
 }
@@ -228,7 +226,7 @@ fn started_writer(image: &str) -> Peer {
 }
 
 /// Opens an image when the cluster has found that its owner is dead.
-fn open_after_death(image: &str) -> Arc<dyn BlockDevice> {
+pub(crate) fn open_after_death(image: &str) -> Arc<dyn BlockDevice> {
     loop {
         match open(image) {
             Err(BlockError::Locked { .. }) => thread::sleep(Duration::from_millis(200)),
@@ -238,7 +236,7 @@ fn open_after_death(image: &str) -> Arc<dyn BlockDevice> {
 }
 
 /// The address of the client that has the lock.
-fn owner_of(image: &str) -> String {
+pub(crate) fn owner_of(image: &str) -> String {
     let refused = open(image).unwrap_err();
     match refused {
         BlockError::Locked { owner, .. } => owner,
@@ -287,7 +285,7 @@ fn check_fenced(mut writer: Peer, device: &dyn BlockDevice) {
 fn takeover_of_a_host_that_hangs() {
     require!(is_client("remote_rbd::takeover_of_a_host_that_hangs"));
     let image = new_image(64 * BLOCK as u64);
-    let writer = started_writer(&image);
+    let mut writer = started_writer(&image);
     let owner = owner_of(&image);
     writer.signal(Signal::STOP);
     let device = open_after_death(&image);
@@ -315,7 +313,7 @@ fn takeover_by_command() {
     let address = |image: &str| RbdAddress::parse(&name_of(image)).unwrap();
     for is_stopped in [true, false] {
         let image = new_image(64 * BLOCK as u64);
-        let writer = started_writer(&image);
+        let mut writer = started_writer(&image);
         if is_stopped {
             writer.signal(Signal::STOP);
         }

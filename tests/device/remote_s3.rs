@@ -140,7 +140,7 @@ fn takeovers() {
         assert!(found >= durable, "{found} is read, {durable} was durable");
         device.collect().unwrap();
         proxy.set(Way::Open);
-        writer.signal_if_alive(Signal::CONT);
+        writer.signal(Signal::CONT);
         // What it had done before it was stopped may be printed now.
         while let Some(line) = writer.line(DURABLE) {
             let durable = number(&line);

@@ -4,12 +4,17 @@
 //! configuration of the cluster: [`is_client`].
 
 use crate::external::*;
+use crate::partition::Partition;
 use std::io::{BufRead, BufReader};
-use std::process::ChildStdout;
+use std::process::{ChildStdin, ChildStdout};
 use std::sync::LazyLock;
 
 /// What `tools/ceph.sh` returns where Ceph is not installed.
 const SKIPPED: i32 = 77;
+/// For how long a client may be silent.
+const WATCH_SECONDS: &str = "5";
+/// The group of the first peer of a process; each has one of its own, by which its packets are known.
+const FIRST_GROUP: u32 = 1 << 30;
 /// Which is set in the processes that are clients.
 const CLIENT: &str = "UEXT4_CEPH_CLIENT";
 /// What a test that acts for another is asked to do.
@@ -32,6 +37,7 @@ impl Cluster {
         let mut stopper = stop_at_end(&script, &dir);
         let output = Command::new(&script)
             .args([Path::new("start"), &dir])
+            .envs([("CEPH_OSDS", "2"), ("CEPH_WATCH_SECONDS", WATCH_SECONDS)])
             .stderr(Stdio::inherit())
             .output()
             .expect("tools/ceph.sh");
@@ -70,6 +76,11 @@ fn stop_at_end(script: &Path, dir: &Path) -> Child {
 /// Whether this process is a client of a cluster. If it is not, runs the test of this name, which calls this, as one, and fails if that
 /// fails.
 pub fn is_client(test: &str) -> bool {
+    is_client_with(test, &[])
+}
+
+/// The same, with variables of the environment.
+pub fn is_client_with(test: &str, variables: &[(&str, &str)]) -> bool {
     if std::env::var_os(CLIENT).is_some() {
         return true;
     }
@@ -77,6 +88,7 @@ pub fn is_client(test: &str) -> bool {
         let status = this_test(test)
             .env(CLIENT, "1")
             .envs(cluster.variables.iter().cloned())
+            .envs(variables.iter().copied())
             .status();
         let status = status.expect("the program of the test");
         assert!(status.success(), "{test}: {status}");
@@ -94,6 +106,8 @@ fn this_test(test: &str) -> Command {
 #[derive(Debug)]
 pub struct Peer {
     process: Child,
+    group: u32,
+    input: ChildStdin,
     lines: std::io::Lines<BufReader<ChildStdout>>,
 }
 
@@ -103,14 +117,25 @@ impl Peer {
         Peer::start_with(test, role, &[])
     }
 
-    /// The same, with variables in its environment.
+    /// The same, with variables of the environment.
     pub fn start_with(test: &str, role: &str, variables: &[(&str, &str)]) -> Peer {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed) as u32;
+        let group = FIRST_GROUP + (std::process::id() << 8) + number;
         let mut command = this_test(test);
-        command.env(ROLE, role).stdout(Stdio::piped());
-        command.envs(variables.iter().copied());
+        command.env(ROLE, role).envs(variables.iter().copied());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        if rustix::process::geteuid().is_root() {
+            command.gid(group);
+        }
         let mut process = command.spawn().expect("the program of the test");
         let lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
-        Peer { process, lines }
+        Peer {
+            group,
+            input: process.stdin.take().expect("a pipe"),
+            process,
+            lines,
+        }
     }
 
     /// The next line with this mark that it prints, without the mark; `None` if it has ended.
@@ -123,20 +148,29 @@ impl Peer {
         }
     }
 
-    /// Sends it a signal.
-    pub fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_child(&self.process);
-        rustix::process::kill_process(pid, signal).expect("it runs");
+    /// Lets it continue where it waits in [`wait_for_parent`].
+    pub fn proceed(&mut self) {
+        self.input.write_all(b"\n").expect("it waits");
+    }
+
+    /// Sends it a signal, if it has not ended.
+    pub fn signal(&mut self, signal: rustix::process::Signal) {
+        if self.process.try_wait().expect("a child").is_none() {
+            let pid = rustix::process::Pid::from_child(&self.process);
+            rustix::process::kill_process(pid, signal).expect("it runs");
+        }
+    }
+
+    /// Drops what it sends to all ports, or to one, until what this returns is dropped.
+    pub fn partition(&self, port: Option<u16>) -> Partition {
+        Partition::new(self.process.id(), self.group, port)
     }
 }
 
-impl Peer {
-    /// Sends it a signal, if it has not ended.
-    pub fn signal_if_alive(&mut self, signal: rustix::process::Signal) {
-        if self.process.try_wait().expect("a child").is_none() {
-            self.signal(signal);
-        }
-    }
+/// Waits in a peer until its parent calls [`Peer::proceed`].
+pub fn wait_for_parent() {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).expect("the parent");
 }
 
 impl Drop for Peer {
@@ -153,8 +187,40 @@ pub fn role() -> Option<String> {
 
 /// Runs `rbd` on the cluster of this client.
 pub fn rbd(arguments: &[&str]) -> String {
-    let printed = crate::program::run(Command::new("rbd").args(arguments));
-    printed.expect("rbd").out
+    run_on_cluster("rbd", arguments)
+}
+
+/// Runs `ceph` on the cluster of this client.
+pub fn ceph(arguments: &[&str]) -> String {
+    run_on_cluster("ceph", arguments)
+}
+
+fn run_on_cluster(program: &str, arguments: &[&str]) -> String {
+    let printed = crate::program::run(Command::new(program).args(arguments));
+    printed.expect(program).out
+}
+
+/// The OSD that has an object of the pool `rbd`.
+pub fn osd_of(object: &str) -> u64 {
+    let place = ceph(&["osd", "map", "rbd", object, "--format", "json"]);
+    let place: serde_json::Value = serde_json::from_str(&place).expect("JSON");
+    place["acting_primary"].as_u64().expect("an OSD")
+}
+
+/// The port of an OSD.
+pub fn port_of(osd: u64) -> u16 {
+    let found = ceph(&["osd", "find", &osd.to_string(), "--format", "json"]);
+    let found: serde_json::Value = serde_json::from_str(&found).expect("JSON");
+    let address = found["addrs"]["addrvec"][0]["addr"].as_str();
+    let port = address.and_then(|address| address.rsplit(':').next());
+    port.and_then(|port| port.parse().ok()).expect("a port")
+}
+
+/// The id of an image of the pool `rbd`, which is part of the names of its objects.
+pub fn id_of(image: &str) -> String {
+    let info = rbd(&["info", image, "--format", "json"]);
+    let info: serde_json::Value = serde_json::from_str(&info).expect("JSON");
+    info["id"].as_str().expect("an id").to_owned()
 }
 
 /// Makes an image of so many bytes, of objects of 64 KiB, in the pool `rbd`; returns its name there.

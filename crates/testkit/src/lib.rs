@@ -32,8 +32,9 @@
 //! | [`object_store`] | a store of objects in memory, and a network that fails |
 //! | [`two_hosts`] | hosts that take an image over from each other |
 //! | [`mke2fs`] | images that mke2fs makes |
+//! | [`librbd_shim`] | a librbd with faults |
 //! | [`loop_device`] | loop devices |
-//! | [`ceph`] | clusters of Ceph |
+//! | [`ceph`], [`partition`] | clusters of Ceph; processes that the network cuts off |
 //! | [`proxy`] | ways to servers that are cut, or that hold what they carry |
 //! | [`oracle`] | e2fsck, the kernel, `uext4-check` |
 //! | [`prelude`] | names that most tests use |
@@ -55,6 +56,7 @@ pub mod explore;
 mod external;
 pub mod faults;
 pub mod image;
+pub mod librbd_shim;
 pub mod loop_device;
 pub mod mke2fs;
 pub mod model;
@@ -63,6 +65,7 @@ pub mod nbd_server;
 pub mod object_store;
 pub mod operation;
 pub mod oracle;
+pub mod partition;
 pub mod prelude;
 pub mod program;
 pub mod proxy;

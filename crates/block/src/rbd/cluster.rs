@@ -4,23 +4,32 @@ use super::address::RbdAddress;
 use super::librbd::{Cluster, Pool};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Options of Ceph's commands, separated by spaces.
 const ARGUMENTS: &str = "CEPH_ARGS";
 /// For how long an owner stays blocklisted whose lock was broken: ten years.
 pub const BLOCKLIST_SECONDS: u32 = 10 * 365 * 24 * 60 * 60;
-/// What keeps librbd from a cache on this host, in which a flush would make writes durable on this host alone.
-const PERSISTENT_CACHE: [(&str, &str); 2] = [
-    ("rbd_plugins", ""),
-    ("rbd_persistent_cache_mode", "disabled"),
+/// Options that must be in effect for an image that is written, and their values; of those without one the value depends on the connection.
+///
+/// A cache of librbd has writes that are not durable; a persistent one would make them durable on this host alone. Without a copy a
+/// request that is late would send what its memory has by then.
+pub const OPTIONS: [(&str, Option<&str>); 6] = [
+    ("rbd_cache", Some("false")),
+    ("rbd_plugins", Some("")),
+    ("rbd_persistent_cache_mode", Some("disabled")),
+    ("rbd_disable_zero_copy_writes", Some("true")),
+    ("rbd_blocklist_on_break_lock", None),
+    ("rbd_blocklist_expire_seconds", None),
 ];
 const ENOENT: i32 = 2;
 const ETIMEDOUT: i32 = 110;
 /// For how long the monitors are waited for, in seconds: an option, its default, and the value here.
 const CONNECT: (&str, f64, &str) = ("client_mount_timeout", 300.0, "30");
+const OSD_TIMEOUT: &str = "rados_osd_op_timeout";
 /// For how long an answer is waited for, which is forever by default. Longer than a cluster takes to replace an OSD.
 const ANSWERS: [(&str, f64, &str); 2] = [
-    ("rados_osd_op_timeout", 0.0, "60"),
+    (OSD_TIMEOUT, 0.0, "60"),
     ("rados_mon_op_timeout", 0.0, "60"),
 ];
 
@@ -85,11 +94,10 @@ pub fn connect(address: &RbdAddress, breaking: Breaking) -> io::Result<Arc<Pool>
         read => read.map_err(|e| io::Error::new(e.kind(), format!("Ceph's configuration: {e}")))?,
     }
     cluster.parse_arguments(&arguments)?;
-    // What a cache has not written yet is not durable, and would be lost with the lock.
-    cluster.set("rbd_cache", "false")?;
-    for (option, value) in PERSISTENT_CACHE {
+    for (option, value) in OPTIONS {
+        let Some(value) = value else { continue };
         match cluster.set(option, value) {
-            // librbd has no such cache.
+            // librbd has no such option.
             Err(e) if e.raw_os_error() == Some(ENOENT) => {}
             set => set?,
         }
@@ -117,6 +125,18 @@ pub fn connect(address: &RbdAddress, breaking: Breaking) -> io::Result<Arc<Pool>
         }
         _ => e,
     })
+}
+
+/// For how long an answer of an OSD is waited for, or the lock of an image.
+///
+/// # Errors
+/// The cluster's.
+pub fn answer_timeout(cluster: &Cluster) -> io::Result<Duration> {
+    let seconds = cluster
+        .get(OSD_TIMEOUT)?
+        .parse()
+        .map_err(io::Error::other)?;
+    Duration::try_from_secs_f64(seconds).map_err(io::Error::other)
 }
 
 fn unreachable_cluster(e: &io::Error) -> io::Error {

@@ -10,7 +10,11 @@
 use super::address::RbdAddress;
 use super::cluster::{self, BLOCKLIST_SECONDS, Breaking};
 use super::librbd::{Pool, image::Image};
-use std::io;
+use super::settings;
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Owners that may take the lock one after the other while this client tries.
 const ATTEMPTS: usize = 8;
@@ -39,8 +43,14 @@ impl From<io::Error> for LockError {
     }
 }
 
-/// Acquires the lock; if its owner has died, fences that one first.
-pub fn acquire(address: &RbdAddress, pool: &Pool, image: &Image) -> Result<(), LockError> {
+/// Acquires the lock; if its owner has died, fences that one first. Returns the addresses of those that were fenced.
+pub fn acquire(
+    address: &RbdAddress,
+    pool: &Pool,
+    image: &Arc<Image>,
+) -> Result<Vec<String>, LockError> {
+    let deadline = Instant::now() + cluster::answer_timeout(pool.cluster())?;
+    let mut fenced = Vec::new();
     let mut refused = io::Error::from_raw_os_error(EBUSY);
     for _ in 0..ATTEMPTS {
         for owner in image.lock_owners()? {
@@ -49,17 +59,41 @@ pub fn acquire(address: &RbdAddress, pool: &Pool, image: &Image) -> Result<(), L
                 return Err(LockError::Held { owner });
             }
             fence(address, pool, &owner)?;
+            fenced.push(owner);
         }
-        match image.lock() {
-            Ok(()) => return Ok(()),
+        match lock_within(image, deadline.saturating_duration_since(Instant::now())) {
+            Ok(()) => return Ok(fenced),
             // Another client was faster.
             Err(e) if matches!(e.raw_os_error(), Some(EAGAIN | EBUSY | EINVAL | EROFS)) => {
                 refused = e
+            }
+            Err(e) if e.kind() == ErrorKind::TimedOut => {
+                let owner = image.lock_owners()?.into_iter().next();
+                return Err(owner.map_or(e.into(), |owner| LockError::Held { owner }));
             }
             Err(e) => return Err(e.into()),
         }
     }
     Err(refused.into())
+}
+
+/// Acquires the lock. librbd waits for an owner that does not answer until that owner does not watch the image.
+///
+/// # Errors
+/// `TimedOut`: it is not acquired in time. If librbd acquires it later, the image is closed then.
+fn lock_within(image: &Arc<Image>, limit: Duration) -> io::Result<()> {
+    let (sender, locked) = mpsc::channel();
+    let image = image.clone();
+    thread::Builder::new().spawn(move || {
+        let locked = image.lock();
+        // Before the answer, as the last owner of an image closes it.
+        drop(image);
+        let _ = sender.send(locked);
+    })?;
+    locked.recv_timeout(limit).unwrap_or_else(|_| {
+        let why = format!("its lock was not acquired within {} s", limit.as_secs());
+        Err(io::Error::new(ErrorKind::TimedOut, why))
+    })
 }
 
 /// Takes the lock from all that hold it, alive or not, and returns their addresses.
@@ -76,7 +110,9 @@ fn fence(address: &RbdAddress, pool: &Pool, owner: &str) -> io::Result<()> {
     pool.cluster().blocklist(owner, BLOCKLIST_SECONDS)?;
     let breaking = cluster::connect(address, Breaking::AfterBlocklisting)?;
     breaking.cluster().wait_for_map()?;
-    match Image::open(&breaking, &address.name)?.break_lock(owner) {
+    let image = Image::open(&breaking, &address.name)?;
+    settings::check(address, &image)?;
+    match image.break_lock(owner) {
         // It has released it, or another client has broken it.
         Err(e) if matches!(e.raw_os_error(), Some(ENOENT | EBUSY | EAGAIN)) => Ok(()),
         broken => broken,

@@ -4,9 +4,12 @@
 //! | --- | --- |
 //! | [`address`] | [`RbdAddress`]: where an image is |
 //! | `administration` | images as a whole: made, listed, removed |
+//! | `claim` | the right to write an image, and how it ends |
 //! | `cluster` | the connection to a cluster, with the configuration of Ceph's own commands |
+//! | `keeper` | the thread of an owner: clients stay fenced, changes of the image, a lost lock |
 //! | `lock` | the exclusive lock, and how its owner is fenced |
 //! | `requests` | requests that stay inside an object |
+//! | `settings` | options that the image or its pool may set |
 //! | `librbd` | the calls of librbd and librados: all unsafe code |
 //!
 //! Source: `rbd/librbd.h` and `rados/librados.h` of Ceph 16, and Ceph's documentation of RBD exclusive locks.
@@ -22,29 +25,32 @@
 
 pub mod address;
 mod administration;
+mod claim;
 mod cluster;
+mod keeper;
 mod librbd;
 mod lock;
 mod requests;
+mod settings;
 
 pub use address::RbdAddress;
 pub use administration::images_of;
 
+use self::claim::Claim;
 use self::cluster::Breaking;
+use self::keeper::Keeper;
+use self::librbd::Pool;
 use self::librbd::image::{Image, Request, Transfer};
-use self::librbd::{Pool, watch::Watch};
 use self::lock::LockError;
 use crate::device::{BlockDevice, total_len, total_len_mut};
 use crate::device_id::DeviceId;
-use crate::error::{
-    BlockError, BlockOp, EINVAL, EROFS, Failure, LeaseLoss, Result, check_failure, check_range,
-};
+use crate::error::{BlockError, BlockOp, EINVAL, EROFS, Failure, LeaseLoss, Result, check_range};
 use crate::open::OpenOptions;
 use crate::remote_stats::{Lease, RemoteStats};
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 use uext4_sync::{DurationCounter, assert_may_block};
 
@@ -53,41 +59,47 @@ const EBLOCKLISTED: i32 = 108;
 /// The longest discard or zeroing that is asked for at a time.
 const RANGE_MAX: u64 = 1 << 28;
 
-/// An image of Ceph, open. A device that can be written to holds the exclusive lock of its image.
+/// An image of Ceph, open. A device that can be written to holds the exclusive lock of its image, unless it was opened without
+/// exclusion.
 pub struct RbdDevice {
     address: RbdAddress,
-    /// Of the head of the image; a device that can be written to has one. Removed before the image is closed.
-    watch: Option<Watch>,
-    image: Image,
-    /// Immutable.
-    len: u64,
+    is_read_only: bool,
+    /// Of a device that holds the lock. Ends before the image is closed.
+    keeper: Option<Keeper>,
+    claim: Arc<Claim>,
     /// Immutable.
     object_bytes: u64,
-    failure: OnceLock<Failure>,
     flush_times: DurationCounter,
 }
 
 impl RbdDevice {
-    /// Opens an image: to read from, or with its exclusive lock to write to.
+    /// Opens an image: to read from, or with its exclusive lock to write to. Without
+    /// [`exclusive`](OpenOptions::exclusive) nothing is locked; librbd then acquires the lock with the first write, if no client holds
+    /// it or its owner is one that hands it over.
+    ///
+    /// A reader is refused while a client writes the image. A client that begins to write later is not kept out; a snapshot does not
+    /// change.
     ///
     /// # Errors
-    /// [`BlockError::Locked`]: another client holds the lock, and is alive. [`BlockError::Open`]: librbd is not installed, the cluster
-    /// can't be reached, the image does not exist or lacks the feature `exclusive-lock`; `EROFS`: a snapshot is to be written.
+    /// [`BlockError::Locked`]: another client holds the lock, and is alive; [`BlockError::Busy`]: the same, of a reader.
+    /// [`BlockError::Open`]: librbd is not installed, the cluster can't be reached, the image does not exist or lacks the feature
+    /// `exclusive-lock`, or it or its pool sets options with which writes could be lost; `EROFS`: a snapshot is to be written.
     pub fn open(address: &RbdAddress, options: &OpenOptions) -> Result<RbdDevice> {
         let failed = |source| open_error(address, source);
         if !options.read_only && address.snapshot.is_some() {
             return Err(failed(io::Error::from_raw_os_error(EROFS)));
         }
         let pool = cluster::connect(address, Breaking::Blocklists).map_err(failed)?;
-        let (image, watch) = match options.read_only {
-            true => {
-                let snapshot = address.snapshot.as_deref();
-                let image = Image::open_read_only(&pool, &address.name, snapshot);
-                (image.map_err(failed)?, None)
-            }
+        let mut fenced = Vec::new();
+        let image = match options.read_only {
+            true => open_to_read(address, &pool, options.exclusive)?,
             false => {
-                let (image, watch) = open_locked(address, &pool)?;
-                (image, Some(watch))
+                let image = Arc::new(Image::open(&pool, &address.name).map_err(failed)?);
+                settings::check(address, &image).map_err(failed)?;
+                if options.exclusive {
+                    fenced = lock(address, &pool, &image)?;
+                }
+                image
             }
         };
         let geometry = image.geometry().map_err(failed)?;
@@ -95,13 +107,20 @@ impl RbdDevice {
             let why = format!("it has {} bytes, which is too small", geometry.bytes);
             return Err(failed(io::Error::new(ErrorKind::InvalidInput, why)));
         }
+        let (sender, events) = mpsc::channel();
+        let claim = Arc::new(Claim::new(image, pool, geometry.bytes, sender));
+        let keeper = match options.exclusive && !options.read_only {
+            true => Some(keep(address, &claim, |claim| {
+                Keeper::start(claim, fenced, events)
+            })?),
+            false => None,
+        };
         Ok(RbdDevice {
             address: address.clone(),
-            watch,
-            image,
-            len: geometry.bytes,
+            is_read_only: options.read_only,
+            keeper,
+            claim,
             object_bytes: geometry.object_bytes.max(1),
-            failure: OnceLock::new(),
             flush_times: DurationCounter::default(),
         })
     }
@@ -124,55 +143,12 @@ impl RbdDevice {
     fn check(&self, op: BlockOp, offset: u64, len: u64) -> Result<()> {
         assert_may_block("a call of a cluster");
         if op != BlockOp::Read {
-            if self.watch.is_none() && op != BlockOp::Flush {
+            if self.is_read_only && op != BlockOp::Flush {
                 return Err(BlockError::ReadOnly { op, offset, len });
             }
-            self.check_watch();
-            check_failure(&self.failure, op, offset, len)?;
+            self.claim.check(op, offset, len)?;
         }
-        check_range(op, offset, len, self.len)
-    }
-
-    /// Notes that the watch is lost.
-    fn check_watch(&self) {
-        let lost = self.watch.as_ref().and_then(Watch::error);
-        if lost.is_some() && self.failure.get().is_none() {
-            self.lose(LeaseLoss::WatchLost);
-        }
-    }
-
-    /// After the right to write was lost: notes how, of which `seen` is what was seen of it.
-    fn lose(&self, seen: LeaseLoss) {
-        let is_blocked = |e: &io::Error| e.raw_os_error() == Some(EBLOCKLISTED);
-        let how = match self.image.is_lock_owner() {
-            Err(e) if is_blocked(&e) => LeaseLoss::Blocklisted,
-            Ok(false) => match self.image.lock_owners() {
-                Err(e) if is_blocked(&e) => LeaseLoss::Blocklisted,
-                Ok(owners) if owners.is_empty() => LeaseLoss::LockBroken,
-                Ok(_) => LeaseLoss::TakenOver,
-                Err(_) => seen,
-            },
-            _ => seen,
-        };
-        let _ = self.failure.set(Failure::LeaseLost(how));
-    }
-
-    /// The error of a call that has failed on the cluster.
-    fn error(&self, op: BlockOp, offset: u64, len: u64, e: io::Error) -> BlockError {
-        if op != BlockOp::Read {
-            match e.raw_os_error() {
-                Some(EBLOCKLISTED) => {
-                    let _ = self.failure.set(Failure::LeaseLost(LeaseLoss::Blocklisted));
-                }
-                // What librbd answers a client without the lock.
-                Some(EROFS) => self.lose(LeaseLoss::LockBroken),
-                _ => {}
-            }
-            if let Err(failed) = check_failure(&self.failure, op, offset, len) {
-                return failed;
-            }
-        }
-        BlockError::io(op, offset, len, e)
+        check_range(op, offset, len, self.claim.len)
     }
 
     /// Reads ranges, of which `bytes` begin at `offset` or behind it.
@@ -182,11 +158,11 @@ impl RbdDevice {
         (offset, bytes): (u64, u64),
     ) -> Result<()> {
         let requests = requests::in_objects(ranges, self.object_bytes).into_iter();
-        let done = self.image.run(requests.map(|(offset, bufs)| Request {
+        let done = self.claim.image.run(requests.map(|(offset, bufs)| Request {
             offset,
             transfer: Transfer::Read(bufs.into_iter().map(IoSliceMut::new).collect()),
         }));
-        done.map_err(|e| self.error(BlockOp::Read, offset, bytes, e))
+        done.map_err(|e| self.claim.error(BlockOp::Read, offset, bytes, e))
     }
 
     /// Writes ranges, of which `bytes` begin at `offset` or behind it.
@@ -196,11 +172,11 @@ impl RbdDevice {
         (offset, bytes): (u64, u64),
     ) -> Result<()> {
         let requests = requests::in_objects(ranges, self.object_bytes).into_iter();
-        let done = self.image.run(requests.map(|(offset, bufs)| Request {
+        let done = self.claim.image.run(requests.map(|(offset, bufs)| Request {
             offset,
             transfer: Transfer::Write(bufs.into_iter().map(IoSlice::new).collect()),
         }));
-        done.map_err(|e| self.error(BlockOp::Write, offset, bytes, e))
+        done.map_err(|e| self.claim.error(BlockOp::Write, offset, bytes, e))
     }
 
     /// Runs requests for a range of any length.
@@ -213,30 +189,37 @@ impl RbdDevice {
         self.check(op, offset, len)?;
         let done = requests::parts(offset, len, RANGE_MAX).try_for_each(|(offset, len)| {
             let transfer = transfer(len);
-            self.image.run([Request { offset, transfer }])
+            self.claim.image.run([Request { offset, transfer }])
         });
-        done.map_err(|e| self.error(op, offset, len, e))
+        done.map_err(|e| self.claim.error(op, offset, len, e))
     }
 
     /// Makes what was written durable for `op`, and the image still ours after that.
     fn make_durable(&self, op: BlockOp, offset: u64, len: u64) -> Result<()> {
+        let claim = &self.claim;
+        let is_ours = || match self.keeper {
+            Some(_) => claim.image.is_lock_owner(),
+            None => Ok(true),
+        };
         let start = Instant::now();
-        let flushed = self.image.run([Request {
+        let flushed = claim.image.run([Request {
             offset: 0,
             transfer: Transfer::Flush,
         }]);
-        let owned = flushed.and_then(|()| self.image.is_lock_owner());
+        let owned = flushed
+            .and_then(|()| claim.check_len())
+            .and_then(|()| is_ours());
         self.flush_times.add(start.elapsed());
         match owned {
-            Ok(true) => self.check_watch(),
-            Ok(false) => self.lose(LeaseLoss::LockBroken),
+            Ok(true) => {}
+            Ok(false) => claim.lose(LeaseLoss::LockBroken),
             Err(e) => {
-                let error = self.error(op, offset, len, e);
-                let _ = self.failure.set(Failure::WritesLost);
+                let error = claim.error(op, offset, len, e);
+                claim.fail(Failure::WritesLost);
                 return Err(error);
             }
         }
-        check_failure(&self.failure, op, offset, len)
+        claim.check(op, offset, len)
     }
 }
 
@@ -261,34 +244,62 @@ fn check_lockable(address: &RbdAddress, image: &Image) -> Result<()> {
     Ok(())
 }
 
-/// Opens an image, acquires its lock and watches it.
-fn open_locked(address: &RbdAddress, pool: &Arc<Pool>) -> Result<(Image, Watch)> {
+/// Opens an image or a snapshot to read from, unless `excludes_writers` and a client writes it.
+fn open_to_read(
+    address: &RbdAddress,
+    pool: &Arc<Pool>,
+    excludes_writers: bool,
+) -> Result<Arc<Image>> {
     let failed = |source| open_error(address, source);
-    let image = Image::open(pool, &address.name).map_err(failed)?;
-    check_lockable(address, &image)?;
-    lock::acquire(address, pool, &image).map_err(|e| match e {
+    let snapshot = address.snapshot.as_deref();
+    let image = Image::open_read_only(pool, &address.name, snapshot).map_err(failed)?;
+    if excludes_writers && snapshot.is_none() {
+        let owners = image.lockers().map_err(failed)?;
+        let watchers = image.watchers().map_err(failed)?;
+        if owners.iter().any(|owner| watchers.contains(owner)) {
+            return Err(BlockError::Busy {
+                path: PathBuf::from(address.to_string()),
+                mode: "read-write",
+            });
+        }
+    }
+    Ok(Arc::new(image))
+}
+
+/// Acquires the lock of an image; returns the clients that were fenced for it.
+fn lock(address: &RbdAddress, pool: &Arc<Pool>, image: &Arc<Image>) -> Result<Vec<String>> {
+    check_lockable(address, image)?;
+    lock::acquire(address, pool, image).map_err(|e| match e {
         LockError::Held { owner } => BlockError::Locked {
             path: PathBuf::from(address.to_string()),
             owner,
         },
-        LockError::Io(e) => failed(e),
-    })?;
-    let head = format!("rbd_header.{}", image.id().map_err(failed)?);
-    let watch = Watch::new(pool, &head).map_err(failed)?;
+        LockError::Io(e) => open_error(address, e),
+    })
+}
+
+/// Watches an image whose lock this client has acquired.
+fn keep(
+    address: &RbdAddress,
+    claim: &Arc<Claim>,
+    start: impl FnOnce(&Arc<Claim>) -> io::Result<Keeper>,
+) -> Result<Keeper> {
+    let failed = |source| open_error(address, source);
+    let keeper = start(claim).map_err(failed)?;
     // From here on the watch reports what happens to the lock.
-    match image.is_lock_owner().map_err(failed)? {
-        true => Ok((image, watch)),
+    match claim.image.is_lock_owner().map_err(failed)? {
+        true => Ok(keeper),
         false => Err(failed(io::Error::other("its lock was lost at once"))),
     }
 }
 
 impl BlockDevice for RbdDevice {
     fn len(&self) -> u64 {
-        self.len
+        self.claim.len
     }
 
     fn is_read_only(&self) -> bool {
-        self.watch.is_none()
+        self.is_read_only
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
@@ -348,9 +359,9 @@ impl BlockDevice for RbdDevice {
 
     fn flush(&self) -> Result<()> {
         self.check(BlockOp::Flush, 0, 0)?;
-        match self.watch {
-            Some(_) => self.make_durable(BlockOp::Flush, 0, 0),
-            None => Ok(()),
+        match self.is_read_only {
+            true => Ok(()),
+            false => self.make_durable(BlockOp::Flush, 0, 0),
         }
     }
 
@@ -358,9 +369,7 @@ impl BlockDevice for RbdDevice {
         let len = buf.len() as u64;
         self.check(BlockOp::Write, offset, len)?;
         self.write_ranges([(offset, buf)], (offset, len))
-            .inspect_err(|_| {
-                let _ = self.failure.set(Failure::WritesLost);
-            })?;
+            .inspect_err(|_| self.claim.fail(Failure::WritesLost))?;
         self.make_durable(BlockOp::Write, offset, len)
     }
 
@@ -374,7 +383,7 @@ impl BlockDevice for RbdDevice {
 
     fn set_len(&self, len: u64) -> Result<()> {
         self.check(BlockOp::SetLen, 0, 0)?;
-        match len == self.len {
+        match len == self.claim.len {
             true => Ok(()),
             false => Err(BlockError::io(
                 BlockOp::SetLen,
@@ -386,14 +395,14 @@ impl BlockDevice for RbdDevice {
     }
 
     fn is_fenced(&self) -> bool {
-        self.watch.is_some()
+        self.keeper.is_some()
     }
 
     fn remote_stats(&self) -> Option<RemoteStats> {
-        let lease = match self.failure.get() {
-            Some(Failure::LeaseLost(_)) => Lease::Lost,
-            _ if self.watch.is_some() => Lease::Held,
-            _ => Lease::NotHeld,
+        let lease = match (&self.keeper, self.claim.is_lost()) {
+            (_, true) => Lease::Lost,
+            (Some(_), false) => Lease::Held,
+            (None, false) => Lease::NotHeld,
         };
         Some(RemoteStats {
             kind: "rbd",
@@ -414,9 +423,9 @@ impl fmt::Debug for RbdDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RbdDevice")
             .field("address", &self.address)
-            .field("len", &self.len)
-            .field("is_read_only", &self.is_read_only())
-            .field("failure", &self.failure)
+            .field("len", &self.claim.len)
+            .field("is_read_only", &self.is_read_only)
+            .field("failure", &self.claim.failure())
             .finish_non_exhaustive()
     }
 }

@@ -69,7 +69,7 @@ pub struct Geometry {
 /// An open image.
 pub struct Image {
     pool: Arc<Pool>,
-    image: Handle,
+    pub(super) image: Handle,
 }
 
 // SAFETY: librbd locks what a handle of an image has.
@@ -110,7 +110,7 @@ impl Image {
         })
     }
 
-    fn calls(&self) -> &'static Calls {
+    pub(super) fn calls(&self) -> &'static Calls {
         self.pool.cluster.calls
     }
 
@@ -126,6 +126,14 @@ impl Image {
             bytes: info.size,
             object_bytes: info.object_size,
         })
+    }
+
+    /// The bytes that it has now, as far as this client has been notified.
+    pub fn bytes(&self) -> io::Result<u64> {
+        let mut bytes = 0;
+        // SAFETY: the image is open, and the number lives for the call.
+        checked(unsafe { (self.calls().rbd_get_size)(self.image, &mut bytes) })?;
+        Ok(bytes)
     }
 
     /// Whether one client at a time can hold it.
@@ -183,6 +191,42 @@ impl Image {
                         (self.calls().rbd_lock_get_owners_cleanup)(owners.as_mut_ptr(), count);
                     }
                     return Ok(names);
+                }
+            }
+        }
+    }
+
+    /// The addresses of the clients that held its lock when it was opened; of an image that is opened to read from, too.
+    pub fn lockers(&self) -> io::Result<Vec<String>> {
+        let mut lens = [TEXT_MAX; 4];
+        loop {
+            let mut texts = lens.map(|len| vec![0u8; len]);
+            let [tag, clients, cookies, addresses] = texts.each_mut().map(|text| text.as_mut_ptr());
+            let [tag_len, clients_len, cookies_len, addresses_len] = lens.each_mut();
+            let (mut exclusive, list) = (0, self.calls().rbd_list_lockers);
+            // SAFETY: the image is open, and each buffer has the length that is passed.
+            let listed = unsafe {
+                list(
+                    self.image,
+                    &mut exclusive,
+                    tag.cast(),
+                    tag_len,
+                    clients.cast(),
+                    clients_len,
+                    cookies.cast(),
+                    cookies_len,
+                    addresses.cast(),
+                    addresses_len,
+                )
+            };
+            match checked(listed as c_int) {
+                // The lengths are those that it needs.
+                Err(e) if e.raw_os_error() == Some(ERANGE) => {}
+                Err(e) => return Err(e),
+                Ok(()) => {
+                    let names = texts[3].split(|byte| *byte == 0).take(listed as usize);
+                    let names = names.map(|name| String::from_utf8_lossy(name).into_owned());
+                    return Ok(names.collect());
                 }
             }
         }
@@ -266,7 +310,7 @@ impl Drop for Image {
 ///
 /// # Safety
 /// The pointer is null, or of a text that ends with a zero byte.
-unsafe fn owned(text: *const c_char) -> String {
+pub(super) unsafe fn owned(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }

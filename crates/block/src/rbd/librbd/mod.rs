@@ -7,10 +7,15 @@
 
 pub mod image;
 mod images;
+mod monitor;
+mod settings;
 pub mod watch;
+
+pub use self::settings::{Setting, SettingSource};
 
 use self::image::{Info, Watcher};
 use self::images::ImageSpec;
+use self::settings::ConfigOption;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::ptr;
@@ -53,6 +58,19 @@ calls! {
     rados_shutdown(Handle);
     rados_blocklist_add(Handle, *mut c_char, u32) -> c_int;
     rados_wait_for_latest_osdmap(Handle) -> c_int;
+    rados_getaddrs(Handle, *mut *mut c_char) -> c_int;
+    rados_mon_command(
+        Handle,
+        *mut *const c_char,
+        usize,
+        *const c_char,
+        usize,
+        *mut *mut c_char,
+        *mut usize,
+        *mut *mut c_char,
+        *mut usize
+    ) -> c_int;
+    rados_buffer_free(*mut c_char);
     rados_ioctx_create(Handle, *const c_char, *mut Handle) -> c_int;
     rados_ioctx_set_namespace(Handle, *const c_char);
     rados_ioctx_destroy(Handle);
@@ -68,6 +86,9 @@ calls! {
     rbd_open_read_only(Handle, *const c_char, *mut Handle, *const c_char) -> c_int;
     rbd_close(Handle) -> c_int;
     rbd_stat(Handle, *mut Info, usize) -> c_int;
+    rbd_get_size(Handle, *mut u64) -> c_int;
+    rbd_config_image_list(Handle, *mut ConfigOption, *mut c_int) -> c_int;
+    rbd_config_image_list_cleanup(*mut ConfigOption, c_int);
     rbd_get_features(Handle, *mut u64) -> c_int;
     rbd_get_id(Handle, *mut c_char, usize) -> c_int;
     rbd_lock_acquire(Handle, c_int) -> c_int;
@@ -75,6 +96,18 @@ calls! {
     rbd_lock_get_owners(Handle, *mut c_int, *mut *mut c_char, *mut usize) -> c_int;
     rbd_lock_get_owners_cleanup(*mut *mut c_char, usize);
     rbd_lock_break(Handle, c_int, *const c_char) -> c_int;
+    rbd_list_lockers(
+        Handle,
+        *mut c_int,
+        *mut c_char,
+        *mut usize,
+        *mut c_char,
+        *mut usize,
+        *mut c_char,
+        *mut usize,
+        *mut c_char,
+        *mut usize
+    ) -> isize;
     rbd_watchers_list(Handle, *mut Watcher, *mut usize) -> c_int;
     rbd_watchers_list_cleanup(*mut Watcher, usize);
     rbd_aio_create_completion(*mut c_void, *const c_void, *mut Handle) -> c_int;
@@ -197,21 +230,6 @@ impl Cluster {
     pub fn connect(&self) -> io::Result<()> {
         // SAFETY: the handle is open.
         checked(unsafe { (self.calls.rados_connect)(self.rados) })
-    }
-
-    /// Makes the cluster refuse the requests of a client for so many seconds, those in flight too.
-    pub fn blocklist(&self, address: &str, seconds: u32) -> io::Result<()> {
-        let mut address = c_string(address)?.into_bytes_with_nul();
-        let address = address.as_mut_ptr().cast();
-        // SAFETY: the handle is open, and the address is a text that lives for the call.
-        checked(unsafe { (self.calls.rados_blocklist_add)(self.rados, address, seconds) })?;
-        self.wait_for_map()
-    }
-
-    /// Waits until this client has the newest map of the cluster, which each OSD that it uses from then on has too.
-    pub fn wait_for_map(&self) -> io::Result<()> {
-        // SAFETY: the handle is open.
-        checked(unsafe { (self.calls.rados_wait_for_latest_osdmap)(self.rados) })
     }
 }
 

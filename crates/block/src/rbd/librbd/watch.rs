@@ -3,18 +3,33 @@
 use super::{Pool, c_string, checked};
 use std::ffi::{CString, c_int, c_void};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::{io, ptr};
+
+/// What a watch reports.
+pub enum WatchEvent {
+    /// Another client has changed the object, and waits until this is dropped.
+    Notified(Notification),
+    /// The cluster has lost contact to this client.
+    Lost,
+}
+
+/// A notification, which is acknowledged when it is dropped.
+pub struct Notification {
+    pool: Arc<Pool>,
+    object: CString,
+    id: u64,
+    cookie: u64,
+}
 
 /// What the callbacks of a watch use.
 struct Watched {
     pool: Arc<Pool>,
     object: CString,
-    /// The errno with which the watch was lost; 0 before.
-    error: AtomicI32,
+    /// Runs in a thread of librados, and must not block.
+    on_event: Box<dyn Fn(WatchEvent) + Send + Sync>,
 }
 
-/// A watch of an object: the cluster reports when it has lost contact to this client.
+/// A watch of an object: reports changes, and when the cluster has lost contact to this client.
 pub struct Watch {
     /// librados has a pointer to it until the watch is removed.
     watched: Arc<Watched>,
@@ -22,12 +37,16 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches an object.
-    pub fn new(pool: &Arc<Pool>, object: &str) -> io::Result<Watch> {
+    /// Watches an object. `on_event` runs in a thread of librados, and must not block.
+    pub fn new(
+        pool: &Arc<Pool>,
+        object: &str,
+        on_event: impl Fn(WatchEvent) + Send + Sync + 'static,
+    ) -> io::Result<Watch> {
         let watched = Arc::new(Watched {
             pool: pool.clone(),
             object: c_string(object)?,
-            error: AtomicI32::new(0),
+            on_event: Box::new(on_event),
         });
         let mut cookie = 0;
         let argument = Arc::as_ptr(&watched).cast_mut().cast();
@@ -45,14 +64,6 @@ impl Watch {
         })?;
         Ok(Watch { watched, cookie })
     }
-
-    /// Why the watch is lost.
-    pub fn error(&self) -> Option<io::Error> {
-        match self.watched.error.load(Ordering::Acquire) {
-            0 => None,
-            errno => Some(io::Error::from_raw_os_error(errno)),
-        }
-    }
 }
 
 impl Drop for Watch {
@@ -66,10 +77,18 @@ impl Drop for Watch {
     }
 }
 
-/// Acknowledges a notification, which other clients wait for.
+impl Drop for Notification {
+    fn drop(&mut self) {
+        let (calls, ioctx) = (self.pool.cluster.calls, self.pool.ioctx);
+        let object = self.object.as_ptr();
+        // SAFETY: the pool is open, and an answer of no bytes has no buffer.
+        unsafe { (calls.rados_notify_ack)(ioctx, object, self.id, self.cookie, ptr::null(), 0) };
+    }
+}
+
 unsafe extern "C" fn on_notify(
     argument: *mut c_void,
-    notification: u64,
+    id: u64,
     cookie: u64,
     _from: u64,
     _data: *mut c_void,
@@ -77,16 +96,16 @@ unsafe extern "C" fn on_notify(
 ) {
     // SAFETY: the argument of the watch, which lives until the watch is removed.
     let watched = unsafe { &*argument.cast::<Watched>() };
-    let calls = watched.pool.cluster.calls;
-    let (ioctx, object) = (watched.pool.ioctx, watched.object.as_ptr());
-    // SAFETY: the pool is open, and an answer of no bytes has no buffer.
-    unsafe { (calls.rados_notify_ack)(ioctx, object, notification, cookie, ptr::null(), 0) };
+    (watched.on_event)(WatchEvent::Notified(Notification {
+        pool: watched.pool.clone(),
+        object: watched.object.clone(),
+        id,
+        cookie,
+    }));
 }
 
-unsafe extern "C" fn on_error(argument: *mut c_void, _cookie: u64, error: c_int) {
+unsafe extern "C" fn on_error(argument: *mut c_void, _cookie: u64, _error: c_int) {
     // SAFETY: the argument of the watch, which lives until the watch is removed.
     let watched = unsafe { &*argument.cast::<Watched>() };
-    watched
-        .error
-        .store(error.saturating_neg(), Ordering::Release);
+    (watched.on_event)(WatchEvent::Lost);
 }
