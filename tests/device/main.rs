@@ -4,9 +4,9 @@ mod contract;
 mod objects;
 mod permanent_failure;
 mod qcow2;
-mod refresh;
 #[cfg(feature = "rbd")]
 mod rbd_rates;
+mod refresh;
 #[cfg(feature = "rbd")]
 mod remote_rbd;
 #[cfg(feature = "rbd")]
