@@ -1,11 +1,10 @@
 //! Readers of an image in a store that another host writes, which advance to its newest state.
 
-use std::sync::atomic::AtomicBool;
 use std::thread::scope;
 use uext4::{Errno, File, Filesystem, ImageOptions, MkfsOptions, NoProgress, mkfs_on};
 use uext4_block::{ObjectDevice, RangeDevice};
-use uext4_testkit::external::*;
 use uext4_testkit::object_store::{Bucket, HostStore, Trouble};
+use uext4_testkit::prelude::*;
 
 const LEN: u64 = 16 << 20;
 
