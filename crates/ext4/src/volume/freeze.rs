@@ -17,8 +17,10 @@ use uext4_sync::{RwSem, RwSemGuard};
 #[derive(Debug)]
 pub(crate) struct FreezeGate {
     changes: RwSem,
+    /// What `frozen` says, for those that hold the gate.
     is_frozen: AtomicBool,
-    waiters: Mutex<()>,
+    /// Whether changes wait for a thaw.
+    frozen: Mutex<bool>,
     thawed: Condvar,
 }
 
@@ -28,7 +30,7 @@ impl FreezeGate {
         FreezeGate {
             changes: RwSem::new(&class::FREEZE),
             is_frozen: AtomicBool::new(false),
-            waiters: Mutex::new(&class::FROZEN, ()),
+            frozen: Mutex::new(&class::FROZEN, false),
             thawed: Condvar::new(),
         }
     }
@@ -71,17 +73,16 @@ impl FreezeGate {
 
     /// Says whether changes wait for a thaw. The caller holds the gate alone.
     pub fn set_frozen(&self, is_frozen: bool) {
-        let waiters = self.waiters.lock();
         self.is_frozen.store(is_frozen, Relaxed);
-        drop(waiters);
+        *self.frozen.lock() = is_frozen;
         self.thawed.notify_all();
     }
 
     #[cold]
     fn wait_for_thaw(&self) {
-        let mut waiters = self.waiters.lock();
-        while self.is_frozen() {
-            self.thawed.wait(&mut waiters);
+        let mut frozen = self.frozen.lock();
+        while *frozen {
+            self.thawed.wait(&mut frozen);
         }
     }
 }
