@@ -4,6 +4,8 @@ mod contract;
 mod objects;
 mod permanent_failure;
 mod qcow2;
+mod remote_crashes;
+mod remote_models;
 #[cfg(feature = "rbd")]
 mod remote_rbd;
 #[cfg(feature = "s3")]

@@ -34,6 +34,7 @@
 //! | [`mke2fs`] | images that mke2fs makes |
 //! | [`loop_device`] | loop devices |
 //! | [`ceph`] | clusters of Ceph |
+//! | [`remote_image`] | images on servers of each kind |
 //! | [`oracle`] | e2fsck, the kernel, `uext4-check` |
 //! | [`prelude`] | names that most tests use |
 // System calls with a user's credentials, in [`calls`].
@@ -64,6 +65,7 @@ pub mod operation;
 pub mod oracle;
 pub mod prelude;
 pub mod program;
+pub mod remote_image;
 pub mod server;
 #[cfg(shuttle)]
 pub mod simulate;
