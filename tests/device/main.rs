@@ -1,6 +1,7 @@
 //! Block devices keep their contract, and fail for good once writes are lost.
 
 mod contract;
+mod nbd_tls;
 mod objects;
 mod permanent_failure;
 mod qcow2;

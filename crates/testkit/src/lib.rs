@@ -34,6 +34,7 @@
 //! | [`mke2fs`] | images that mke2fs makes |
 //! | [`loop_device`] | loop devices |
 //! | [`ceph`] | clusters of Ceph |
+//! | [`certificates`] | certificates for TLS |
 //! | [`remote_image`] | images on servers of each kind |
 //! | [`oracle`] | e2fsck, the kernel, `uext4-check` |
 //! | [`prelude`] | names that most tests use |
@@ -46,6 +47,7 @@ pub mod beside;
 pub mod built;
 pub mod calls;
 pub mod ceph;
+pub mod certificates;
 pub mod crash;
 pub mod damage;
 pub mod device;

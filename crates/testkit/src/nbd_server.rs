@@ -16,13 +16,27 @@ pub struct NbdServer {
     program: Program,
 }
 
+/// What a server listens at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// A port of this host.
+    Tcp,
+    /// A socket.
+    Socket,
+}
+
 /// What serves.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Program {
-    /// So many clients at a time.
+    /// So many clients at a time, over a socket.
     Qemu { clients: usize },
-    /// On a port of this host.
+    /// Over a port of this host.
     Nbdkit { port: u16 },
+    /// With these certificates, over a port of this host or a socket.
+    NbdkitTls {
+        certificates: PathBuf,
+        port: Option<u16>,
+    },
 }
 
 impl NbdServer {
@@ -46,6 +60,16 @@ impl NbdServer {
         is_installed("nbdkit").then(|| NbdServer::of(bytes, Program::Nbdkit { port: free_port() }))
     }
 
+    /// Serves with TLS alone, by the certificates in a directory, and asks clients for theirs. `None`, with a line on stderr, where nbdkit is
+    /// not installed.
+    pub fn with_tls(bytes: u64, certificates: &Path, over: Over) -> Option<NbdServer> {
+        let program = || Program::NbdkitTls {
+            certificates: certificates.to_owned(),
+            port: (over == Over::Tcp).then(free_port),
+        };
+        is_installed("nbdkit").then(|| NbdServer::of(bytes, program()))
+    }
+
     fn of(bytes: u64, program: Program) -> NbdServer {
         let dir = tempfile::tempdir().expect("a directory");
         let file = File::create(dir.path().join("file")).expect("a file");
@@ -60,12 +84,15 @@ impl NbdServer {
 
     /// The name of the export.
     pub fn name(&self) -> String {
-        match self.program {
-            Program::Qemu { .. } => {
-                let socket = self.dir.path().join("s");
-                format!("nbd+unix:///disk?socket={}", socket.display())
-            }
+        let socket = self.dir.path().join("s");
+        let socket = socket.display();
+        match &self.program {
+            Program::Qemu { .. } => format!("nbd+unix:///disk?socket={socket}"),
             Program::Nbdkit { port } => format!("nbd://127.0.0.1:{port}/disk"),
+            Program::NbdkitTls { port: None, .. } => format!("nbds+unix:///disk?socket={socket}"),
+            Program::NbdkitTls {
+                port: Some(port), ..
+            } => format!("nbds://127.0.0.1:{port}/disk"),
         }
     }
 
@@ -93,32 +120,50 @@ fn free_port() -> u16 {
 }
 
 impl Program {
-    fn serve(self, dir: &Path) -> Child {
+    fn serve(&self, dir: &Path) -> Child {
         let (socket, file) = (dir.join("s"), dir.join("file"));
-        let mut command = match self {
+        let _ = fs::remove_file(&socket);
+        let mut command = Command::new(match self {
+            Program::Qemu { .. } => "qemu-nbd",
+            _ => "nbdkit",
+        });
+        let port = match self {
             Program::Qemu { clients } => {
-                let _ = fs::remove_file(&socket);
-                let mut command = Command::new("qemu-nbd");
                 command.args(["--persistent", "--discard=unmap", "-f", "raw", "-x", "disk"]);
                 command.arg(format!("--shared={clients}"));
-                command.arg("-k").arg(&socket).arg(file);
-                command
+                None
             }
             Program::Nbdkit { port } => {
-                let mut command = Command::new("nbdkit");
-                command.args(["--foreground", "--exit-with-parent", "--filter=cache"]);
-                command.args(["--ipaddr=127.0.0.1", &format!("--port={port}")]);
-                command.arg("file").arg(file).arg("cache=writeback");
-                command
+                command.arg("--filter=cache");
+                Some(*port)
+            }
+            Program::NbdkitTls { certificates, port } => {
+                command.args(["--tls=require", "--tls-verify-peer"]);
+                command.arg(format!("--tls-certificates={}", certificates.display()));
+                *port
             }
         };
+        match (self, port) {
+            (Program::Qemu { .. }, _) => command.arg("-k").arg(&socket).arg(file),
+            (_, port) => {
+                command.args(["--foreground", "--exit-with-parent"]);
+                match port {
+                    Some(port) => command.args(["--ipaddr=127.0.0.1", &format!("--port={port}")]),
+                    None => command.arg("--unix").arg(&socket),
+                };
+                command.arg("file").arg(file)
+            }
+        };
+        if let Program::Nbdkit { .. } = self {
+            command.arg("cache=writeback");
+        }
         // It reports each client that goes early, as those do that only try the socket.
         let process = command.stderr(Stdio::null()).spawn();
         let process = process.unwrap_or_else(|e| panic!("{command:?}: {e}"));
         let begin = Instant::now();
-        let answers = || match self {
-            Program::Qemu { .. } => UnixStream::connect(&socket).is_ok(),
-            Program::Nbdkit { port } => TcpStream::connect(("127.0.0.1", port)).is_ok(),
+        let answers = || match port {
+            None => UnixStream::connect(&socket).is_ok(),
+            Some(port) => TcpStream::connect(("127.0.0.1", port)).is_ok(),
         };
         while !answers() {
             assert!(begin.elapsed() < PATIENCE, "{command:?} does not begin");
