@@ -22,8 +22,8 @@
 # make tsan     the stress test under ThreadSanitizer, on nightly; about five minutes with its build
 # make asan     what has unsafe code under AddressSanitizer, on nightly: devices, transports, clients, a mounted server; about six minutes
 # make miri     the lock-free parts of crates/sync under Miri, on nightly, which it completes; about five minutes
-# make test-remote  images of Ceph and S3, on a cluster that it starts on this machine and whose packages it installs; about five minutes with its
-#               build
+# make test-remote  images of Ceph and S3, on a cluster that it starts on this machine and whose packages it installs, and of NBD servers; about
+#               ten minutes with its build
 # make age      an image that is filled, aged and emptied for AGE_SECONDS, ten minutes, with e2fsck after each round
 # make crash    the crash tests at full length; about half an hour
 # make soak     message queue namespaces by the ten thousand: nothing lost, nothing left; about five minutes
@@ -85,7 +85,7 @@ test: setup
 
 test-remote:
 	@tools/setup.sh remote
-	cargo test -p uext4-testkit --features rbd,s3 --test device -- --ignored remote
+	cargo test -p uext4-testkit --features rbd,s3 --test device --test mount -- --ignored remote
 
 page:
 	@tools/setup.sh page

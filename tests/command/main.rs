@@ -3,6 +3,7 @@
 mod apply;
 mod archives;
 mod batch;
+mod clusters;
 mod command_line;
 mod completions;
 mod damage;

@@ -1,8 +1,9 @@
 //! Images that an NBD server has: every command, and one writer at a time.
 
 use crate::*;
+use uext4_testkit::certificates::Certificates;
 use uext4_testkit::mounted_dir::can_mount;
-use uext4_testkit::nbd_server::NbdServer;
+use uext4_testkit::nbd_server::{NbdServer, Over};
 
 #[test]
 fn commands_take_the_name_of_an_export() {
@@ -98,6 +99,30 @@ fn an_export_is_mounted() {
     workdir.ok(&["umount", "m"]);
 }
 
+/// In the sandbox, where no certificate can be read.
+#[test]
+fn an_export_is_mounted_over_tls() {
+    require!(can_mount());
+    let certificates = require!(some Certificates::new().unwrap());
+    let dir = certificates.of_server("localhost", "ip_address = 127.0.0.1\n");
+    let server = require!(some NbdServer::with_tls(64 << 20, &dir.unwrap(), Over::Tcp));
+    let workdir = Workdir::new();
+    let client = certificates.of_client();
+    let disk = &format!("{}?tls-certificates={}", server.name(), client.display());
+    workdir.refuses(1, &["mkfs", &server.name(), "-q"], "tls-certificates=DIR");
+    workdir.ok(&["mkfs", disk, "-q"]);
+    fs::create_dir(workdir.path("m")).unwrap();
+    workdir.ok(&["mount", disk, "m"]);
+    let bytes: Vec<u8> = (0..5 << 20).map(|at: u32| (at / 512) as u8).collect();
+    fs::write(workdir.path("m/f"), &bytes).unwrap();
+    workdir.ok(&["umount", "m"]);
+    oracle::fsck(&server.file()).unwrap();
+    workdir.ok(&["mount", "-r", disk, "m"]);
+    assert!(fs::read(workdir.path("m/f")).unwrap() == bytes);
+    workdir.ok(&["umount", "m"]);
+    workdir.prints(&["ls", disk], "f\nlost+found\n");
+}
+
 #[test]
 fn names_that_are_none_are_answered() {
     let workdir = Workdir::new();
@@ -106,7 +131,9 @@ fn names_that_are_none_are_answered() {
         ("nbd://host:port/x", "a port that is not a number"),
         ("nbd+unix:///x", "names no socket"),
         ("nbd+unix:///x?socket=/nowhere", "No such file or directory"),
-        ("nbds://host/x", "asks for TLS"),
+        ("nbd://host/x?tls-hostname=y", "a parameter of TLS"),
+        ("nbds://host/x?tls-verify-peer=0", "is not verified"),
+        ("nbds://localhost:1/x", "Connection refused"),
         ("nbd://127.0.0.1:1/x", "Connection refused"),
     ] {
         workdir.refuses(1, &["ls", name], said);

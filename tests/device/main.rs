@@ -1,9 +1,12 @@
 //! Block devices keep their contract, and fail for good once writes are lost.
 
 mod contract;
+mod nbd_tls;
 mod objects;
 mod permanent_failure;
 mod qcow2;
+mod remote_crashes;
+mod remote_models;
 #[cfg(feature = "rbd")]
 mod rbd_rates;
 mod refresh;

@@ -3,13 +3,13 @@
 //! longer.
 
 use uext4_block::ObjectDevice;
-use uext4_testkit::image::{mount, mount_as, mount_in};
+use uext4_testkit::image::{mount, mount_as};
 use uext4_testkit::nbd_server::NbdServer;
 use uext4_testkit::object_store::HostStore;
 use uext4_testkit::prelude::*;
 use uext4_testkit::verdict::Guarantee;
 use uext4_testkit::verdict::History;
-use uext4_testkit::workload::contest;
+use uext4_testkit::workload::{contest, remounts_on};
 
 fn shared() -> Op {
     Op::Mkdir {
@@ -107,37 +107,6 @@ fn reftest_objects_with_remounts() {
 
 fn remounts(seed: u64, shape: Shape) -> Result<()> {
     remounts_on(Arc::new(shape.make()?), seed, shape)
-}
-
-fn remounts_on(device: Arc<dyn BlockDevice>, seed: u64, shape: Shape) -> Result<()> {
-    let mut model = None;
-    for round in 0..4 {
-        let modes = [None, Some(DataMode::Journal), Some(DataMode::Writeback)];
-        let data = modes[((seed + round) % 3) as usize];
-        let fs = mount_in(Arc::clone(&device), seed ^ round, data)?;
-        let habits = Habits::of(&shape);
-        let mut worker = match model.take() {
-            Some(model) => Worker::resume(&fs, "t0", seed ^ round, habits, model),
-            None => {
-                apply(&*fs, &shared())?;
-                Worker::new(&fs, "t0", seed, habits)?
-            }
-        };
-        for step in 0..150 {
-            worker
-                .step()
-                .with_context(|| format!("round {round}, step {step}"))?;
-        }
-        worker.compare().with_context(|| format!("round {round}"))?;
-        worker.close();
-        model = Some(worker.model.clone());
-        drop(worker);
-        fs.unmount()?;
-        drop(fs);
-        let device = MemoryDevice::copy_of(&*device)?;
-        clean(&device).with_context(|| format!("round {round}"))?;
-    }
-    Ok(())
 }
 
 #[test]

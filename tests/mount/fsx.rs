@@ -79,7 +79,7 @@ impl Op {
 }
 
 /// The file, and what should be in it.
-struct Subject {
+pub struct Subject {
     file: File,
     direct: File,
     end: File,
@@ -155,7 +155,7 @@ impl Subject {
     }
 
     /// Where it was.
-    fn close(self) -> MountedDir {
+    pub fn close(self) -> MountedDir {
         self.mount
     }
 
@@ -363,7 +363,7 @@ impl Subject {
 }
 
 /// Random operations; the subject afterwards.
-fn run(mount: MountedDir, keeps_written: bool, seed: u64, count: u64) -> Result<Subject> {
+pub fn run(mount: MountedDir, keeps_written: bool, seed: u64, count: u64) -> Result<Subject> {
     let mut rng = Rng::with_seed(seed);
     let mut subject = Subject::new(mount, keeps_written)?;
     let mut done = Vec::new();

@@ -5,6 +5,7 @@ mod command;
 mod fsx;
 mod lifecycle;
 mod random_calls;
+mod remote;
 
 use rustix::process::{Signal, kill_process};
 use uext4_testkit::{mounted_dir::Shape, prelude::*};

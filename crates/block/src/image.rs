@@ -27,7 +27,8 @@ const EXT4_MAGIC: (u64, [u8; 2]) = (1080, [0x53, 0xef]);
 /// What a name of a file can begin with, so that it is not taken for another.
 const FILE: &str = "file:";
 
-/// The name of an image: `PATH` or `file:PATH`, on an NBD server `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`, on Ceph
+/// The name of an image: `PATH` or `file:PATH`, on an NBD server `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`, with TLS
+/// `nbds://` and `nbds+unix://`, on Ceph
 /// `rbd:POOL[/NAMESPACE]/NAME[@SNAP]`, in a store of objects `s3://BUCKET/PREFIX`; with `?partition=N` behind it a partition, by its number or name. A path that exists as a whole is meant as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ImageName {

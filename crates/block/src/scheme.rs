@@ -1,7 +1,7 @@
 //! What the names of images begin with that a server has.
 
-/// Of NBD servers over TCP, over sockets, and over TLS.
-pub const NBD: [&str; 3] = ["nbd://", "nbd+unix://", "nbds://"];
+/// Of NBD servers over TCP and over sockets, and of both with TLS.
+pub const NBD: [&str; 4] = ["nbd://", "nbd+unix://", "nbds://", "nbds+unix://"];
 /// Of Ceph's block devices.
 pub const RBD: &str = "rbd:";
 /// Of stores of objects.

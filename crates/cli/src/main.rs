@@ -65,7 +65,8 @@ use uext4_mountd::report::{self, Reporter};
 ///
 /// IMAGE is a file or a block device, raw or qcow2. disk.img?partition=2 is a partition of it, by number or name. Backing
 /// files of qcow2 are opened if they are in the directory of the image. nbd://HOST[:PORT]/EXPORT and
-/// nbd+unix:///EXPORT?socket=PATH are what an NBD server has; file:NAME is a file whatever its name.
+/// nbd+unix:///EXPORT?socket=PATH are what an NBD server has; nbds:// and nbds+unix:// the same with TLS, with
+/// tls-certificates=DIR and tls-hostname=NAME. file:NAME is a file whatever its name.
 #[derive(Debug, Parser)]
 #[command(
     name = "uext4",

@@ -49,8 +49,16 @@ fn found(file: &'static Result<PathBuf, String>) -> Result<&'static Path> {
 }
 
 fn built(name: &str) -> Result<PathBuf, String> {
-    static PROFILE: LazyLock<Result<PathBuf, String>> =
-        LazyLock::new(|| build(&["--bin", "uext4", "--lib"]).map_err(|error| format!("{error:#}")));
+    static PROFILE: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
+        let mut args = vec!["--bin", "uext4", "--lib"];
+        if cfg!(feature = "rbd") {
+            args.extend(["--features", "uext4-cli/rbd,uext4-testkit/rbd"]);
+        }
+        if cfg!(feature = "s3") {
+            args.extend(["--features", "uext4-cli/s3,uext4-testkit/s3"]);
+        }
+        build(&args).map_err(|error| format!("{error:#}"))
+    });
     Ok(PROFILE.clone()?.join(name))
 }
 

@@ -49,9 +49,11 @@ impl Cluster {
         assert!(output.status.success(), "tools/ceph.sh: {}", output.status);
         let lines = String::from_utf8(output.stdout).expect("UTF-8");
         let variables = lines.lines().filter_map(|line| line.split_once('='));
+        let cache = dir.join("cache").to_string_lossy().into_owned();
         Some(Cluster {
             variables: variables
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .chain([("UEXT4_CACHE_DIR".to_owned(), cache)])
                 .collect(),
             _stopper: stopper,
         })
@@ -146,6 +148,11 @@ impl Peer {
                 return Some(rest.to_owned());
             }
         }
+    }
+
+    /// How it has ended.
+    pub fn end(mut self) -> std::process::ExitStatus {
+        self.process.wait().expect("a child")
     }
 
     /// Lets it continue where it waits in [`wait_for_parent`].

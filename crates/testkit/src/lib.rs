@@ -36,6 +36,8 @@
 //! | [`loop_device`] | loop devices |
 //! | [`ceph`], [`partition`] | clusters of Ceph; processes that the network cuts off |
 //! | [`proxy`] | ways to servers that are cut, or that hold what they carry |
+//! | [`certificates`] | certificates for TLS |
+//! | [`remote_image`] | images on servers of each kind |
 //! | [`oracle`] | e2fsck, the kernel, `uext4-check` |
 //! | [`prelude`] | names that most tests use |
 // System calls with a user's credentials, in [`calls`].
@@ -47,6 +49,7 @@ pub mod beside;
 pub mod built;
 pub mod calls;
 pub mod ceph;
+pub mod certificates;
 pub mod crash;
 pub mod damage;
 pub mod device;
@@ -69,6 +72,7 @@ pub mod partition;
 pub mod prelude;
 pub mod program;
 pub mod proxy;
+pub mod remote_image;
 pub mod server;
 #[cfg(shuttle)]
 pub mod simulate;

@@ -5,6 +5,7 @@
 
 use crate::built;
 use crate::external::*;
+use crate::remote_image::RemoteImage;
 
 /// How long an unmount may be refused, and how long the image may be held after it.
 const UNMOUNT_MAX: Duration = Duration::from_secs(20);
@@ -33,6 +34,8 @@ pub enum Driver {
     Kernel,
     /// The command `uext4 mount`, with options.
     Ours(String),
+    /// The same of an image that a server has, with arguments.
+    Remote(Vec<String>),
     /// No image at all.
     Tmpfs,
     /// The FUSE server of e2fsprogs.
@@ -64,6 +67,8 @@ pub struct MountedDir {
     mounted: bool,
     dir: PathBuf,
     image: PathBuf,
+    /// If a server has the image.
+    remote: Option<RemoteImage>,
     // The last field, as it is removed after the rest.
     _files: TempDir,
 }
@@ -101,15 +106,7 @@ fn run(command: &mut Command) -> Result<Output> {
 impl MountedDir {
     /// A new image, mounted.
     pub fn new(driver: Driver, shape: &Shape) -> Result<MountedDir> {
-        let files = tempfile::tempdir_in("/dev/shm")?;
-        let mut mount = MountedDir {
-            driver,
-            mounted: false,
-            dir: files.path().join("mount"),
-            image: files.path().join("image"),
-            _files: files,
-        };
-        std::fs::create_dir(&mount.dir)?;
+        let mut mount = MountedDir::unmounted(driver)?;
         let size = format!("{}K", shape.bytes / 1024);
         let mut mke2fs = Command::new("mke2fs");
         mke2fs
@@ -119,6 +116,31 @@ impl MountedDir {
         mke2fs.args(["-U", "6b1f2a9e-6d1f-4a58-9b0a-3b2f6f5f5a11"]);
         mke2fs.args(["-E", "hash_seed=0f8d6f6e-52f4-4b7e-a0c1-5c2d1e9b7a33"]);
         run(mke2fs.arg(&mount.image).arg(size))?;
+        mount.mount()?;
+        Ok(mount)
+    }
+
+    fn unmounted(driver: Driver) -> Result<MountedDir> {
+        let files = tempfile::tempdir_in("/dev/shm")?;
+        let mount = MountedDir {
+            driver,
+            mounted: false,
+            dir: files.path().join("mount"),
+            image: files.path().join("image"),
+            remote: None,
+            _files: files,
+        };
+        std::fs::create_dir(&mount.dir)?;
+        Ok(mount)
+    }
+
+    /// An image on a server, made and mounted by uext4 with these arguments.
+    pub fn remote(image: RemoteImage, arguments: &[&str]) -> Result<MountedDir> {
+        run(Command::new(built::command()?).args(["mkfs", "-q", image.name()]))?;
+        let driver = Driver::Remote(arguments.iter().map(|a| (*a).to_owned()).collect());
+        let mut mount = MountedDir::unmounted(driver)?;
+        mount.image = image.name().into();
+        mount.remote = Some(image);
         mount.mount()?;
         Ok(mount)
     }
@@ -155,6 +177,11 @@ impl MountedDir {
                 mount.arg(&self.image);
                 mount
             }
+            Driver::Remote(arguments) => {
+                let mut mount = Command::new(built::command()?);
+                mount.arg("mount").args(arguments).arg(&self.image);
+                mount
+            }
             Driver::Tmpfs => {
                 let mut mount = Command::new("mount");
                 mount.args(["-t", "tmpfs", "-o", "size=128m", "tmpfs"]);
@@ -167,7 +194,7 @@ impl MountedDir {
             }
         };
         // A server that continues in the background must not hold our pipes.
-        let log = self.image.with_extension("log");
+        let log = self.dir.with_extension("log");
         let out = std::fs::File::create(&log)?;
         command.arg(&self.dir).stdin(std::process::Stdio::null());
         let status = command.stdout(out.try_clone()?).stderr(out).status();
@@ -187,7 +214,7 @@ impl MountedDir {
         let end = Instant::now() + UNMOUNT_MAX;
         loop {
             let mut command = match self.driver {
-                Driver::Ours(_) => {
+                Driver::Ours(_) | Driver::Remote(_) => {
                     let mut command = Command::new(built::command()?);
                     command.arg("umount");
                     command
@@ -245,6 +272,12 @@ impl MountedDir {
     pub fn check(&self) -> Result<()> {
         if self.driver == Driver::Tmpfs {
             return Ok(());
+        }
+        if let Some(remote) = &self.remote {
+            let file = self.dir.with_extension("export");
+            remote.export(&file)?;
+            run(Command::new("e2fsck").arg("-fn").arg(&file))?;
+            return Ok(fs::remove_file(&file)?);
         }
         // A server may end a moment after its mount.
         let end = Instant::now() + UNMOUNT_MAX;

@@ -11,9 +11,11 @@ use crate::tree::{self, Entry, Tree, join, show};
 use crate::verdict::{Guarantee, guarantee_of, own_part};
 
 mod contest;
+mod remounts;
 mod short;
 
 pub use contest::{check_contested, contest, read_contested};
+pub use remounts::remounts_on;
 
 /// What a worker is allowed to meet and how much it does.
 #[derive(Clone, Copy, Debug)]

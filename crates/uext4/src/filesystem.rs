@@ -25,7 +25,7 @@ pub struct Filesystem {
 
 impl Filesystem {
     /// Opens the image in a file, on a block device, or on an NBD server: with the feature `nbd` a path can be
-    /// `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`.
+    /// `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`, with `nbd-tls` also `nbds://` and `nbds+unix://`.
     ///
     /// Opened to read only, an image whose journal needs recovery is recovered in memory. An image that
     /// is open in this process already, with the same options, is shared: each open is a mount of it, and

@@ -6,6 +6,7 @@
 use super::address::NbdAddress;
 use super::connection::{Connection, Lost, Pending, Request};
 use super::handshake::{self, Export, PATIENCE};
+use super::tls::Security;
 use crate::error::Failure;
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,13 +64,14 @@ impl Client {
     }
 
     fn open(address: &NbdAddress) -> io::Result<Client> {
+        let security = Security::of(address)?;
         let begin = Instant::now();
-        let (stream, export) = handshake::open(address, PATIENCE)?;
+        let (stream, export) = handshake::open(address, security.as_ref(), PATIENCE)?;
         // A server that lets fewer in may leave the next one waiting.
         let patience = (begin.elapsed() * 8).clamp(PATIENCE_MIN, PATIENCE);
         let mut streams = vec![stream];
         while export.allows_several() && streams.len() < CONNECTIONS {
-            match handshake::open(address, patience) {
+            match handshake::open(address, security.as_ref(), patience) {
                 Ok((stream, other)) if other == export => streams.push(stream),
                 _ => break,
             }

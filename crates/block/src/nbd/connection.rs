@@ -4,8 +4,9 @@
 //! `sending` is held while a request is sent. `state` is a leaf. The thread is started with the first request: a process that confines
 //! itself between opening a device and using it has one thread until then.
 
-use super::handshake::{Stream, wrong};
+use super::handshake::wrong;
 use super::replies::{Head, Reply};
+use super::stream::Stream;
 use super::wire::*;
 use std::collections::HashMap;
 use std::io::{self, BufReader, ErrorKind, IoSlice, Write};
@@ -151,6 +152,7 @@ impl Connection {
         Request::of(Command::Disconnect, 0, 0).encode(0, &mut head);
         // The server may have gone.
         let _ = self.shared.send(&head, &[]);
+        self.shared.stream.finish();
         drop(head);
         self.shared.stream.shut_down();
     }

@@ -1,19 +1,16 @@
 //! What a client and a server agree on first.
 
-use super::address::{NbdAddress, Server};
+use super::address::NbdAddress;
+use super::socket::Socket;
+use super::stream::Stream;
+use super::tls;
 use super::wire::*;
 use crate::error::EROFS;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-#[cfg(unix)]
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// How long a server may take to be reached, and for the handshake.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the other host may be silent, where its system would answer.
-#[cfg(target_os = "linux")]
-const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Answers to one option.
 const ANSWERS_MAX: usize = 64;
 /// The longest answer that is read.
@@ -22,14 +19,6 @@ const ANSWER_MAX: u32 = 64 << 10;
 const PAYLOAD_MAX: u32 = 32 << 20;
 /// The largest block of a server, in bytes.
 const BLOCK_MAX: u32 = 64 << 10;
-
-/// A connection's socket.
-#[derive(Debug)]
-pub enum Stream {
-    Tcp(TcpStream),
-    #[cfg(unix)]
-    Unix(UnixStream),
-}
 
 /// What a server says of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,126 +78,52 @@ impl Export {
 ///
 /// # Errors
 /// It is not there, speaks something else, or refuses.
-pub fn open(address: &NbdAddress, patience: Duration) -> io::Result<(Stream, Export)> {
-    let stream = Stream::connect(&address.server, patience)?;
+pub fn open(
+    address: &NbdAddress,
+    security: Option<&tls::Security>,
+    patience: Duration,
+) -> io::Result<(Stream, Export)> {
+    let socket = Socket::connect(&address.server, patience)?;
     let deadline = Instant::now() + patience;
-    let export = Handshake(Timed(&stream, deadline))
-        .run(&address.export)
-        .map_err(|e| match e.kind() {
+    let (stream, export) =
+        shake_hands(socket, address, security, deadline).map_err(|e| match e.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => io::Error::new(
                 ErrorKind::TimedOut,
                 "the server does not answer; it may let no more clients in",
             ),
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+                if security.is_some() =>
+            {
+                io::Error::new(
+                e.kind(),
+                "the server closed the connection; it may ask for a client's certificate, which tls-certificates=DIR names, or let no more clients in",
+            )
+            }
             ErrorKind::UnexpectedEof => io::Error::new(
                 e.kind(),
                 "the server closed the connection; it may let no more clients in",
             ),
-            _ => e,
+            _ => tls::explained(e, address),
         })?;
     stream.set_patience(None)?;
     Ok((stream, export))
 }
 
-impl Stream {
-    fn connect(server: &Server, patience: Duration) -> io::Result<Stream> {
-        match server {
-            Server::Tcp { host, port } => {
-                let mut failed = io::Error::new(ErrorKind::NotFound, "the host has no address");
-                for address in (host.as_str(), *port).to_socket_addrs()? {
-                    match TcpStream::connect_timeout(&address, patience) {
-                        Ok(stream) => {
-                            stream.set_nodelay(true)?;
-                            end_when_silent(&stream)?;
-                            return Ok(Stream::Tcp(stream));
-                        }
-                        Err(e) => failed = e,
-                    }
-                }
-                Err(failed)
-            }
-            #[cfg(unix)]
-            Server::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path)?)),
-            #[cfg(not(unix))]
-            Server::Unix(_) => Err(ErrorKind::Unsupported.into()),
-        }
+fn shake_hands(
+    socket: Socket,
+    address: &NbdAddress,
+    security: Option<&tls::Security>,
+    deadline: Instant,
+) -> io::Result<(Stream, Export)> {
+    let mut stream = Stream::Plain(socket);
+    let mut handshake = Handshake(Timed(&stream, deadline));
+    handshake.greet()?;
+    if let Some(security) = security {
+        handshake.start_tls()?;
+        stream = stream.secured(security)?;
     }
-
-    fn set_patience(&self, time: Option<Duration>) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => {
-                stream.set_write_timeout(time)?;
-                stream.set_read_timeout(time)
-            }
-            #[cfg(unix)]
-            Stream::Unix(stream) => {
-                stream.set_write_timeout(time)?;
-                stream.set_read_timeout(time)
-            }
-        }
-    }
-
-    /// Acknowledges what arrives at once: some servers answer in small parts, each of which waits for that.
-    fn acknowledge(&self) {
-        #[cfg(target_os = "linux")]
-        if let Stream::Tcp(stream) = self {
-            // It is slower without.
-            let _ = rustix::net::sockopt::set_tcp_quickack(stream, true);
-        }
-    }
-
-    /// Ends it, also for a thread that reads it.
-    pub fn shut_down(&self) {
-        // It is ended otherwise.
-        let _ = match self {
-            Stream::Tcp(stream) => stream.shutdown(std::net::Shutdown::Both),
-            #[cfg(unix)]
-            Stream::Unix(stream) => stream.shutdown(std::net::Shutdown::Both),
-        };
-    }
-}
-
-/// Ends a connection whose other host is not there any more: one that only waits would wait for ever.
-fn end_when_silent(stream: &TcpStream) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::net::sockopt;
-        sockopt::set_socket_keepalive(stream, true)?;
-        sockopt::set_tcp_keepidle(stream, SILENCE_MAX / 2)?;
-        sockopt::set_tcp_keepintvl(stream, SILENCE_MAX / 12)?;
-        sockopt::set_tcp_keepcnt(stream, 6)?;
-        sockopt::set_tcp_user_timeout(stream, SILENCE_MAX.as_millis() as u32)?;
-    }
-    let _ = stream;
-    Ok(())
-}
-
-impl Read for &Stream {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => (&*stream).read(buf),
-            #[cfg(unix)]
-            Stream::Unix(stream) => (&*stream).read(buf),
-        }
-    }
-}
-
-impl Write for &Stream {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.write_vectored(&[io::IoSlice::new(buf)])
-    }
-
-    // A confined server may make this call of the host alone.
-    fn write_vectored(&mut self, bufs: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => (&*stream).write_vectored(bufs),
-            #[cfg(unix)]
-            Stream::Unix(stream) => (&*stream).write_vectored(bufs),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    let export = Handshake(Timed(&stream, deadline)).open(&address.export)?;
+    Ok((stream, export))
 }
 
 /// Reads a number.
@@ -293,7 +208,7 @@ impl Info {
 }
 
 impl Handshake<'_> {
-    fn run(&mut self, export: &str) -> io::Result<Export> {
+    fn greet(&mut self) -> io::Result<()> {
         if get!(self.0, u64)? != MAGIC || get!(self.0, u64)? != OPTION_MAGIC {
             return Err(io::Error::new(
                 ErrorKind::InvalidData,
@@ -308,7 +223,29 @@ impl Handshake<'_> {
             ));
         }
         let ours = u32::from(flags & (FIXED | NO_ZEROES));
-        self.0.write_all(&ours.to_be_bytes())?;
+        self.0.write_all(&ours.to_be_bytes())
+    }
+
+    /// Asks for TLS, which begins after the answer.
+    fn start_tls(&mut self) -> io::Result<()> {
+        self.option(OPT_STARTTLS, &[])?;
+        match self.answer(OPT_STARTTLS)? {
+            Answer { kind, .. } if kind == ANSWER_ACK => Ok(()),
+            Answer { kind, .. } if kind & ANSWER_ERROR == 0 => {
+                Err(wrong("an answer to TLS that is none"))
+            }
+            Answer { data, .. } => Err(io::Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "the server has no TLS{}; begin it with some, or with nbd:// in place of nbds:// what is written can be read on the way",
+                    said(&data)
+                ),
+            )),
+        }
+    }
+
+    /// Opens the export.
+    fn open(&mut self, export: &str) -> io::Result<Export> {
         self.option(OPT_STRUCTURED_REPLY, &[])?;
         let is_structured = self.answer(OPT_STRUCTURED_REPLY)?.kind == ANSWER_ACK;
         self.go(export, is_structured)
@@ -383,12 +320,6 @@ impl Handshake<'_> {
 
 /// Why a server does not open an export.
 fn refusal(kind: u32, text: &[u8], export: &str) -> io::Error {
-    let text = String::from_utf8_lossy(text).replace(char::is_control, " ");
-    let said = if text.is_empty() {
-        text
-    } else {
-        format!(" ({text})")
-    };
     let (kind, why) = match kind {
         ANSWER_UNKNOWN if export.is_empty() => (
             ErrorKind::NotFound,
@@ -402,7 +333,10 @@ fn refusal(kind: u32, text: &[u8], export: &str) -> io::Error {
             ErrorKind::PermissionDenied,
             "the server lets this client not in".to_owned(),
         ),
-        ANSWER_TLS => (ErrorKind::Unsupported, "the server asks for TLS".to_owned()),
+        ANSWER_TLS => (
+            ErrorKind::Unsupported,
+            "the server asks for TLS, which nbds:// or nbds+unix:// in its name does".to_owned(),
+        ),
         ANSWER_UNSUPPORTED => (
             ErrorKind::Unsupported,
             "the server is too old: it can't open an export by GO".to_owned(),
@@ -412,5 +346,14 @@ fn refusal(kind: u32, text: &[u8], export: &str) -> io::Error {
             format!("the server refuses (error {})", kind & !ANSWER_ERROR),
         ),
     };
-    io::Error::new(kind, why + &said)
+    io::Error::new(kind, why + &said(text))
+}
+
+/// What a server says with an error, in brackets.
+fn said(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text).replace(char::is_control, " ");
+    match &text[..] {
+        "" => text,
+        _ => format!(" ({text})"),
+    }
 }

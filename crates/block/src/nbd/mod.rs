@@ -6,6 +6,7 @@
 //! | `wire` | the numbers of the protocol |
 //! | `handshake` | what a client and a server agree on first |
 //! | `client` | the connections to a server, which all devices of an export share |
+//! | `socket`, `tls`, `stream` | what a connection is made of |
 //! | `connection` | requests in flight, and the thread that reads the replies |
 //! | `replies` | a reply, from its chunks |
 //!
@@ -15,6 +16,10 @@
 //! A connection that is lost is not made again: what the server had not made durable may be lost with it. From then on every call fails,
 //! reads too.
 //!
+//! # TLS
+//! `nbds://` and `nbds+unix://` (feature `nbd-tls`) connect with TLS 1.2 or 1.3, or not at all. The server's certificate is always verified: by
+//! the authorities of `ca-cert.pem` in the directory that the address names, or those of this host. All files are read before the first connection.
+//!
 //! # Exclusion
 //! NBD has no locks: whether another host writes the export is found by multi-mount protection, or not at all.
 
@@ -23,8 +28,15 @@ mod client;
 mod connection;
 mod handshake;
 mod replies;
+mod socket;
+mod stream;
 #[cfg(all(test, unix, not(shuttle), not(loom)))]
 mod tests;
+#[cfg(feature = "nbd-tls")]
+mod tls;
+#[cfg(not(feature = "nbd-tls"))]
+#[path = "no_tls.rs"]
+mod tls;
 mod wire;
 
 pub use address::NbdAddress;

@@ -26,6 +26,20 @@ fn addresses_are_those_of_other_clients() {
         ("nbd+unix:///d?socket=/a%3fb", "nbd+unix:///d?socket=/a%3Fb"),
         ("nbd+unix:///d?socket=/a:b", "nbd+unix:///d?socket=/a%3Ab"),
         ("nbd://host:/a:/b", "nbd://host/a%3A/b"),
+        ("nbd+unix:///d?socket=/a%26b", "nbd+unix:///d?socket=/a%26b"),
+        ("nbds://host", "nbds://host/"),
+        (
+            "nbds://host/d?tls-verify-peer=1&tls-type=x509",
+            "nbds://host/d",
+        ),
+        (
+            "nbds://host:7/d?tls-hostname=a.b&tls-certificates=/c%20d",
+            "nbds://host:7/d?tls-certificates=/c%20d&tls-hostname=a.b",
+        ),
+        (
+            "nbds+unix:///d?tls-hostname=h&socket=/s",
+            "nbds+unix:///d?socket=/s&tls-hostname=h",
+        ),
     ] {
         let address = parsed(name);
         assert_eq!(address.to_string(), shown);
@@ -37,6 +51,10 @@ fn addresses_are_those_of_other_clients() {
         parsed("nbd://a/x").identity(),
         parsed("nbd://a/y").identity()
     );
+    // However it connects, it is the same export.
+    let (plain, secured) = (parsed("nbd://a/x"), parsed("nbds://a/x"));
+    assert_ne!(plain, secured);
+    assert_eq!(plain.identity(), secured.identity());
     for wrong in [
         "nbd://",
         "nbd:///x",
@@ -49,7 +67,13 @@ fn addresses_are_those_of_other_clients() {
         "nbd://host/%ff",
         "nbd://[::1/x",
         "nbd://[::1]]/x",
-        "nbds://host/x",
+        "nbd://host/d?tls-hostname=h",
+        "nbds://host/d?tls-hostname=",
+        "nbds://host/d?tls-verify-peer=0",
+        "nbds://host/d?tls-type=psk",
+        "nbds://host/d?tls-unknown=1",
+        "nbds://host/d?socket=/s",
+        "nbds+unix:///d",
         "a.img",
     ] {
         NbdAddress::parse(wrong).expect_err(wrong);
@@ -459,4 +483,61 @@ fn what_a_server_can_not_do_is_said() {
     let why = NbdDevice::open(&nowhere, &OpenOptions::read_only()).expect_err("it is not there");
     assert_eq!(why.raw_os_error(), Some(2), "{why}");
     assert!(Path::new("/nowhere").metadata().is_err());
+}
+
+/// What a server does that is asked for TLS: its answer, and the bytes that follow.
+#[cfg(feature = "nbd-tls")]
+fn asked_for_tls(kind: u32, bytes: Vec<u8>) -> BlockError {
+    let server = Server::new(move |stream| {
+        greet(stream, FIXED | NO_ZEROES)?;
+        assert_eq!(read::<4>(stream)?, [0, 0, 0, 3]);
+        assert_eq!(option(stream)?, (OPT_STARTTLS, vec![]));
+        answer(stream, OPT_STARTTLS, kind, &[])?;
+        // The client may have gone.
+        let _ = stream.write_all(&bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = io::copy(stream, &mut io::sink());
+        Ok(())
+    });
+    let name = server.address().to_string().replace("nbd+", "nbds+");
+    let ca = server.dir.path().join("ca-cert.pem");
+    std::fs::write(ca, include_str!("authority.pem")).expect("it is written");
+    let dir = server.dir.path().display();
+    let address = parsed(&format!("{name}&tls-certificates={dir}"));
+    let refused = NbdDevice::open(&address, &OpenOptions::read_only());
+    let refused = refused.map(drop).expect_err("it has no TLS");
+    server.end();
+    refused
+}
+
+#[cfg(feature = "nbd-tls")]
+#[test]
+fn without_tls_nothing_is_sent_that_is_secret() {
+    for (kind, bytes, wanted) in [
+        (ANSWER_UNSUPPORTED, vec![], "has no TLS"),
+        (ANSWER_POLICY, vec![], "has no TLS"),
+        (ANSWER_INFO, vec![], "breaks the protocol"),
+        (ANSWER_ACK, vec![], "closed the connection"),
+        // An answer to what is only asked for with TLS.
+        (ANSWER_ACK, ANSWER_MAGIC.to_be_bytes().to_vec(), "TLS fails"),
+        (ANSWER_ACK, vec![22, 3, 3, 0, 4, 2, 0, 0, 0], "TLS"),
+        // A fatal alert: handshake_failure.
+        (ANSWER_ACK, vec![21, 3, 3, 0, 2, 2, 40], "HandshakeFailure"),
+    ] {
+        let error = asked_for_tls(kind, bytes).to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+}
+
+#[cfg(feature = "nbd-tls")]
+#[test]
+fn bytes_at_random_in_tls_are_no_panic() {
+    for seed in 0..200 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        // The head of a record, as often as not.
+        let mut bytes = vec![22, 3, 3, 0, rng.u8(..100)];
+        bytes.truncate(rng.usize(..10));
+        bytes.extend((0..rng.usize(..300)).map(|_| rng.u8(..)));
+        asked_for_tls(ANSWER_ACK, bytes);
+    }
 }

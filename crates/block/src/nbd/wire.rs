@@ -19,8 +19,10 @@ pub const FIXED: u16 = 1;
 pub const NO_ZEROES: u16 = 2;
 
 /// Options.
+pub const OPT_STARTTLS: u32 = 5;
+/// See [`OPT_STARTTLS`].
 pub const OPT_GO: u32 = 7;
-/// See [`OPT_GO`].
+/// See [`OPT_STARTTLS`].
 pub const OPT_STRUCTURED_REPLY: u32 = 8;
 
 /// Answers to an option; errors have [`ANSWER_ERROR`].
