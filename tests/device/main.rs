@@ -5,11 +5,11 @@ mod nbd_tls;
 mod objects;
 mod permanent_failure;
 mod qcow2;
-mod remote_crashes;
-mod remote_models;
 #[cfg(feature = "rbd")]
 mod rbd_rates;
 mod refresh;
+mod remote_crashes;
+mod remote_models;
 #[cfg(feature = "rbd")]
 mod remote_rbd;
 #[cfg(feature = "rbd")]
