@@ -84,9 +84,9 @@ fn changes_wait_reads_do_not_and_a_copy_is_clean() {
                     returned.fetch_add(1, Ordering::SeqCst);
                 });
             }
-            // Not what the kernel has kept.
+            // Not what the kernel has kept. A page that is written is locked by the kernel until the server answers.
             for _ in 0..3 {
-                for n in 0..WRITERS {
+                for n in (0..WRITERS).filter(|n| matches!(n % 4, 1 | 2)) {
                     let file = File::open(mounted.path(&format!("mnt/w{n}"))).unwrap();
                     let mut data = [0; 6];
                     file.read_exact_at(&mut data, 0).unwrap();
