@@ -3,6 +3,7 @@
 use super::image::Image;
 use super::lease::Stopped;
 use super::map::Part;
+use super::moved::{Moved, MovedBlock};
 use super::names::Segment;
 use super::page::{BLOCK, Location};
 use super::root::Root;
@@ -11,26 +12,6 @@ use std::collections::{BTreeSet, HashMap};
 
 /// Bytes that are written again in one collection, at most.
 const MOVED_MAX: u64 = 256 << 20;
-
-/// The pages that are to be moved out of segments.
-#[derive(Debug, Default)]
-pub struct Moved {
-    /// The segments.
-    pub segments: BTreeSet<Segment>,
-    /// Numbers of pages of blocks in them.
-    pub leaves: Vec<u64>,
-    /// Numbers of pages of pages.
-    pub middles: Vec<u64>,
-}
-
-/// A block that is to be moved.
-#[derive(Debug)]
-pub struct MovedBlock {
-    pub number: u64,
-    /// Where it is.
-    pub location: Location,
-    pub bytes: Box<[u8]>,
-}
 
 /// The segments less than half of which a root needs, those with the least first: `used` are the bytes that it needs of each, `sizes` all of
 /// them.

@@ -1,8 +1,8 @@
 //! From what was written to a new root.
 
-use super::compact::Moved;
 use super::lease::{Stopped, advance};
 use super::map::{Map, in_parallel};
+use super::moved::Moved;
 use super::page::{ENTRIES, Location, Page};
 use super::root::Root;
 use super::segments::NewSegments;

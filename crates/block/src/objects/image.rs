@@ -4,10 +4,10 @@
 //! `edges`, then `view` and, of changes, a shard. `lease` before `view`; `flushes` is never held with them. None is held over a call of the store but
 //! `edges`, which a write of a part of a block holds while it reads the rest, and `lease`.
 
-use super::compact::{Moved, MovedBlock};
 use super::flush;
 use super::lease::{self, Pin, Stopped, advance};
 use super::map::Map;
+use super::moved::{Moved, MovedBlock};
 use super::page::{BLOCK, ENTRIES};
 use super::root::Root;
 use super::store::{ObjectStore, StoreError, StoreResult};

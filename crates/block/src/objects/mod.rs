@@ -14,7 +14,7 @@
 //! | `lease` | the right to write, and what readers pin |
 //! | `image` | an image that is open |
 //! | `collect` | roots and segments that nothing needs |
-//! | `compact` | segments of which little is needed |
+//! | `compact`, `moved` | segments of which little is needed |
 //!
 //! # Format
 //! An image is a prefix of names. `root/N` is what it was at its flush N: its size, and a table of pages, of pages, of blocks. Blocks and pages
@@ -41,6 +41,7 @@ mod flush;
 mod image;
 mod lease;
 mod map;
+mod moved;
 mod names;
 mod page;
 mod root;
