@@ -98,7 +98,7 @@ fn a_server_that_can_not_be_trusted_is_refused() {
     }
     open(&with(&elsewhere, &client, "&tls-hostname=elsewhere")).unwrap();
     open(&with(&server, &client, "&tls-verify-peer=1")).unwrap();
-    // Half of what a client has, and what is no certificate.
+    // Half of what a client has, and a text in place of a certificate.
     let half = all.of_stranger().unwrap();
     fs::copy(client.join("client-key.pem"), half.join("client-key.pem")).unwrap();
     let error = open(&with(&server, &half, ""))
