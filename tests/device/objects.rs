@@ -203,7 +203,7 @@ fn readers_keep_their_root() {
         reader.read_at(at, &mut bytes).unwrap();
         assert_eq!(bytes, [1; 8192]);
     }
-    drop(reader);
+    reader.release();
     writer.collect().unwrap();
     assert_eq!(segments(&bucket), 1);
     let reader = open(&HostStore::new(&bucket, 2), &OpenOptions::read_only()).unwrap();

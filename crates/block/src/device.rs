@@ -177,6 +177,10 @@ pub trait BlockDevice: Send + Sync + Debug {
         None
     }
 
+    /// Gives up what keeps other hosts out, a lock, and what is kept for this one: as a drop does, for a process that ends without one. A
+    /// device that was released is not written any more.
+    fn release(&self) {}
+
     /// The newest of what this device holds, as a device of its own, where this one is a snapshot that stays as it is while another host
     /// writes; `None` if it is not such a snapshot.
     ///
@@ -223,6 +227,7 @@ macro_rules! forward_device {
             $d.remote_stats()
         }
     };
+    (@release $s:ident $d:expr) => { fn release(&$s) { $d.release() } };
     (@newest $s:ident $d:expr) => {
         fn newest(&$s) -> $crate::Result<Option<::std::sync::Arc<dyn $crate::BlockDevice>>> {
             $d.newest()
@@ -297,7 +302,7 @@ impl<T: BlockDevice + ?Sized> BlockDevice for Arc<T> {
     forward_device!(self => **self; len, is_read_only, logical_block_size, read_at, read_vectored_at, read_batch);
     forward_device!(self => **self; write_at, write_vectored_at, write_batch, write_fua, flush);
     forward_device!(self => **self; discard, zero, allocate, drop_cache, set_len, identity, origin);
-    forward_device!(self => **self; is_flush_atomic, is_fenced, remote_stats, newest);
+    forward_device!(self => **self; is_flush_atomic, is_fenced, remote_stats, release, newest);
 }
 
 /// The bytes of a vectored call together.

@@ -166,7 +166,7 @@ impl<D: BlockDevice> LatencyDevice<D> {
 }
 
 impl<D: BlockDevice> BlockDevice for LatencyDevice<D> {
-    forward_device!(self => self.inner; is_flush_atomic, is_fenced, remote_stats);
+    forward_device!(self => self.inner; is_flush_atomic, is_fenced, remote_stats, release);
     forward_device!(self => self.inner;
         len, is_read_only, logical_block_size, allocate, drop_cache, set_len, identity, origin);
 

@@ -112,7 +112,7 @@ impl OverlayDevice {
 
 impl BlockDevice for OverlayDevice {
     // The newest is without what this one keeps in memory.
-    forward_device!(self => self.below; len, logical_block_size, identity, remote_stats, newest);
+    forward_device!(self => self.below; len, logical_block_size, identity, remote_stats, release, newest);
 
     fn is_read_only(&self) -> bool {
         false

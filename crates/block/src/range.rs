@@ -39,7 +39,7 @@ impl RangeDevice {
 
 impl BlockDevice for RangeDevice {
     forward_device!(self => self.device; is_read_only, logical_block_size, flush);
-    forward_device!(self => self.device; is_flush_atomic, is_fenced, remote_stats);
+    forward_device!(self => self.device; is_flush_atomic, is_fenced, remote_stats, release);
 
     fn len(&self) -> u64 {
         self.len

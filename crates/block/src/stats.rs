@@ -84,7 +84,7 @@ impl<D: BlockDevice> CountDevice<D> {
 }
 
 impl<D: BlockDevice> BlockDevice for CountDevice<D> {
-    forward_device!(self => self.inner; is_flush_atomic, is_fenced, remote_stats);
+    forward_device!(self => self.inner; is_flush_atomic, is_fenced, remote_stats, release);
     forward_device!(self => self.inner;
         len, is_read_only, logical_block_size, allocate, drop_cache, set_len, identity, origin);
 

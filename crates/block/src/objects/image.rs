@@ -167,6 +167,11 @@ impl Image {
         Ok(())
     }
 
+    /// Forgets that it reads a root, which may be collected then.
+    pub fn release(&self) {
+        self.lease.lock().pin = None;
+    }
+
     /// Reads whole blocks.
     ///
     /// # Errors

@@ -400,6 +400,10 @@ impl BlockDevice for ObjectDevice {
         true
     }
 
+    fn release(&self) {
+        self.image.release();
+    }
+
     fn remote_stats(&self) -> Option<RemoteStats> {
         let lease = match self.image.failure.get() {
             Some(Failure::LeaseLost(_)) => Lease::Lost,

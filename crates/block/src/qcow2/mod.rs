@@ -401,7 +401,7 @@ impl Qcow2Device {
 }
 
 impl BlockDevice for Qcow2Device {
-    forward_device!(self => self.file; is_read_only, logical_block_size, identity, remote_stats);
+    forward_device!(self => self.file; is_read_only, logical_block_size, identity, remote_stats, release);
 
     fn len(&self) -> u64 {
         self.len

@@ -161,6 +161,14 @@ impl Claim {
         Ok(())
     }
 
+    /// Releases the lock, or resigns where that is not safe. What fails is found by the next owner.
+    pub fn release(&self) {
+        let _ = match self.must_resign() {
+            true => self.resign(),
+            false => self.image.unlock(),
+        };
+    }
+
     /// Whether closing the image must not release its lock.
     fn must_resign(&self) -> bool {
         let writes_lost = self.failure.get() == Some(&Failure::WritesLost);

@@ -398,6 +398,12 @@ impl BlockDevice for RbdDevice {
         self.keeper.is_some()
     }
 
+    fn release(&self) {
+        if self.keeper.is_some() {
+            self.claim.release();
+        }
+    }
+
     fn remote_stats(&self) -> Option<RemoteStats> {
         let lease = match (&self.keeper, self.claim.is_lost()) {
             (_, true) => Lease::Lost,

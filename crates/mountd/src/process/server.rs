@@ -52,7 +52,13 @@ impl Content {
     /// Closes it.
     fn close(self) -> Result<(), Failure> {
         match self {
-            Content::Image(fs) => fs.unmount().map_err(Failure::new),
+            Content::Image(fs) => {
+                let engine = Arc::clone(fs.engine());
+                let closed = fs.unmount().map_err(Failure::new);
+                // The process may end without a drop of it.
+                engine.volume.device().release();
+                closed
+            }
             Content::Queues(_) => Ok(()),
         }
     }

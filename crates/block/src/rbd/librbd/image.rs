@@ -160,6 +160,12 @@ impl Image {
         checked(unsafe { (self.calls().rbd_lock_acquire)(self.image, EXCLUSIVE) })
     }
 
+    /// Releases its lock.
+    pub fn unlock(&self) -> io::Result<()> {
+        // SAFETY: the image is open.
+        checked(unsafe { (self.calls().rbd_lock_release)(self.image) })
+    }
+
     /// Whether this client holds its lock: the cluster is asked.
     pub fn is_lock_owner(&self) -> io::Result<bool> {
         let mut owner = 0;

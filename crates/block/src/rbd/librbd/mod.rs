@@ -92,6 +92,7 @@ calls! {
     rbd_get_features(Handle, *mut u64) -> c_int;
     rbd_get_id(Handle, *mut c_char, usize) -> c_int;
     rbd_lock_acquire(Handle, c_int) -> c_int;
+    rbd_lock_release(Handle) -> c_int;
     rbd_is_exclusive_lock_owner(Handle, *mut c_int) -> c_int;
     rbd_lock_get_owners(Handle, *mut c_int, *mut *mut c_char, *mut usize) -> c_int;
     rbd_lock_get_owners_cleanup(*mut *mut c_char, usize);
