@@ -50,6 +50,15 @@ impl ClaimBitmap {
         }
     }
 
+    /// Sets the first bit from `at` on that is clear, and returns it.
+    pub(crate) fn claim_clear(&self, at: u64) -> Option<u64> {
+        (at..self.len).find(|bit| {
+            let mut fresh = true;
+            self.claim(*bit, 1, |_| fresh = false);
+            fresh
+        })
+    }
+
     /// True if none of these bits was ever set; false where one near them was.
     pub(crate) fn is_untouched(&self, at: u64, len: u64) -> bool {
         let end = at.saturating_add(len).div_ceil(CHUNK_BITS) as usize;

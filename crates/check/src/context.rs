@@ -5,11 +5,12 @@
 //! what an earlier pass wrote, and threads are joined in between.
 
 use crate::bitmap::{ClaimBitmap, Runs};
+use crate::journal::Log;
 use crate::prelude::*;
 use crate::report::Progress;
 use crate::view::View;
 use std::sync::OnceLock;
-use uext4_ondisk::{BlockBounds, CsumSeed, InodeParams};
+use uext4_ondisk::{BlockBounds, CsumSeed, InodeParams, Tid};
 use uext4_sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 
 /// State of an inode: its file type, and these bits.
@@ -197,6 +198,10 @@ pub(crate) struct Context<'d> {
     pub(crate) threads: usize,
     pub(crate) faults_max: usize,
     pub(crate) needs_recovery: bool,
+    /// The journal, if it is inside and sound.
+    pub(crate) log: Option<Log>,
+    /// The transaction after those that replay would find.
+    pub(crate) next_tid: Option<Tid>,
     pub(crate) progress: &'d dyn Progress,
 }
 
@@ -224,6 +229,8 @@ impl<'d> Context<'d> {
             threads,
             faults_max,
             needs_recovery: false,
+            log: None,
+            next_tid: None,
             progress,
             geo,
             sb,

@@ -49,6 +49,7 @@ kinds! {
     InodeBitmapPadding = "inode bitmap padding is not set",
     JournalInode = "journal inode is unusable",
     JournalReplay = "journal can't be replayed",
+    JournalPending = "journal holds changes that recovery would write",
     ResizeInode = "resize inode is damaged",
     OrphanIno = "orphan list names an invalid inode",
     OrphanLoop = "orphan list has a loop",
@@ -282,6 +283,11 @@ impl Faults {
         if found.list.len() < self.max {
             found.list.push(fault);
         }
+    }
+
+    /// The faults, then the notes, of those that are kept.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Fault> {
+        self.faults.list.iter().chain(&self.notes.list)
     }
 
     /// How many faults and notes there are, and those that are kept.

@@ -18,8 +18,8 @@ const FAST_COMMIT_HEAD: u16 = 9;
 
 /// A journal that passed its checks.
 pub(crate) struct Log {
-    runs: Vec<Run>,
-    sb: JournalSuper,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) sb: JournalSuper,
 }
 
 /// Where a copy of a block lies in the log.
@@ -62,7 +62,7 @@ pub(crate) fn read_inode(
 }
 
 /// True if the inode could be that of a journal.
-fn is_journal(view: &View<'_>, sb: &Superblock, descs: &[GroupDesc], ino: Ino) -> Result<bool> {
+pub(crate) fn is_journal(view: &View<'_>, sb: &Superblock, descs: &[GroupDesc], ino: Ino) -> Result<bool> {
     let Some(raw) = read_inode(view, &sb.geometry, descs, ino)? else {
         return Ok(false);
     };
@@ -223,7 +223,7 @@ impl Cursor<'_, '_> {
     }
 }
 
-/// What replay of the log would change.
+/// What replay of the log would change, and the transaction that would be the next; `None` if the log is empty.
 ///
 /// # Errors
 /// The device's; [`CheckError::Unsupported`] if there are fast commits.
@@ -232,10 +232,10 @@ pub(crate) fn overlay(
     log: &Log,
     geo: &Geometry,
     faults: &mut Faults,
-) -> Result<BTreeMap<u64, Redirect>> {
+) -> Result<(BTreeMap<u64, Redirect>, Option<Tid>)> {
     let mut out = BTreeMap::new();
     if log.sb.is_empty() {
-        return Ok(out);
+        return Ok((out, None));
     }
     let format = log.sb.format();
     let mut cursor = Cursor {
@@ -275,7 +275,7 @@ pub(crate) fn overlay(
         let escaped = copy.tag.flags.contains(TagFlags::ESCAPE);
         out.insert(target.0, Redirect { at, escaped });
     }
-    Ok(out)
+    Ok((out, Some(tid)))
 }
 
 /// Reads one transaction; `None` if it is not complete, which is where the log ends.

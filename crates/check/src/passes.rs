@@ -26,57 +26,146 @@ pub fn check(
 ) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     let mut faults = Faults::new(options.faults_max);
-    let done = check_into(device, options, progress, &mut report, &mut faults)?;
-    report.incomplete = !done;
+    let examined = examine(
+        device,
+        options,
+        progress,
+        &mut report,
+        &mut faults,
+        &mut |_, _, _| false,
+    )?;
+    report.incomplete = examined.cx.is_none();
     report.take(faults);
     Ok(report)
 }
 
-/// What the scan of the inodes leaves for later passes.
-struct Scanned {
-    usage: Usage,
-    dirs: Dirs,
-    counts: Counts,
-    values: Vec<Ino>,
+/// How far a check has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// Superblock, descriptors and journal.
+    Superblock,
+    /// Orphans, and backups of the superblock.
+    Orphans,
+    /// Inodes, their blocks and attributes.
+    Inodes,
+    /// Blocks of directories and hash trees.
+    Directories,
+    /// Connectivity and link counts.
+    Links,
+    /// Bitmaps, counters and quota.
+    Groups,
 }
 
-/// False if a fault made later passes impossible.
-fn check_into<'d>(
+/// What the scan of the inodes leaves for later passes.
+pub(crate) struct Scanned {
+    pub(crate) usage: Usage,
+    pub(crate) dirs: Dirs,
+    counts: Counts,
+    pub(crate) values: Vec<Ino>,
+    /// References to values in inodes.
+    pub(crate) value_refs: Vec<ValueRef>,
+    /// Clusters that were claimed more than once.
+    pub(crate) duplicates: Vec<u64>,
+    /// Attribute blocks: first owner and how many inodes name it.
+    pub(crate) xattr_blocks: Vec<(Pblk, Ino, u32)>,
+}
+
+impl Scanned {
+    /// True if the cluster of a block was claimed more than once.
+    pub(crate) fn is_shared(&self, cx: &Context<'_>, at: Pblk) -> bool {
+        let cluster = cx.cluster(at);
+        self.duplicates.contains(&cluster)
+    }
+}
+
+/// What a check knows after its last stage.
+pub(crate) struct Examined<'d> {
+    pub(crate) stage: Stage,
+    /// Without it, superblock or descriptors are too damaged for any later stage.
+    pub(crate) cx: Option<Context<'d>>,
+    /// After the stage of the inodes; the directories are dropped before the stage of the groups.
+    pub(crate) scanned: Option<Scanned>,
+}
+
+/// Runs the stages in order, and ends after one at which `stop` returns true.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn examine<'d>(
     device: &'d dyn BlockDevice,
     options: &CheckOptions,
     progress: &'d dyn Progress,
     report: &mut CheckReport,
     faults: &mut Faults,
-) -> Result<bool> {
+    stop: &mut dyn FnMut(Stage, &Faults, &CheckReport) -> bool,
+) -> Result<Examined<'d>> {
     progress.phase("superblock", 1);
+    let mut done = Examined {
+        stage: Stage::Superblock,
+        cx: None,
+        scanned: None,
+    };
     let Some(mut cx) = prepare(device, options, progress, report, faults)? else {
-        return Ok(false);
+        return Ok(done);
     };
     report.block_size = cx.geo.block_size;
     report.inodes_total = cx.geo.inodes_count.into();
     report.blocks_total = cx.geo.blocks_count / u64::from(cx.geo.cluster_ratio);
     report.errors_recorded =
         cx.sb.raw.state.get() & STATE_ERROR != 0 || cx.sb.raw.error_count.get() != 0;
-    report.orphans = orphans::collect(&mut cx, faults)?;
-    backups::check(&cx, faults)?;
-    let mut scanned = scan_inodes(&cx, faults)?;
-    htree::load_roots(&cx, &mut scanned.dirs, faults)?;
-    dir_pass::run(&cx, &scanned.dirs, faults)?;
-    htree::run(&cx, &scanned.dirs, faults)?;
-    names::run(&cx, &scanned.dirs, faults)?;
-    progress.phase("connectivity", scanned.dirs.dirs.len() as u64);
-    connect::run(&scanned.dirs, faults);
-    drop(scanned.dirs);
-    links::run(&cx, &scanned.values, faults);
-    let totals = bitmaps::run(&cx, faults)?;
-    quota::run(&cx, &scanned.usage, faults)?;
+    if !stop(Stage::Superblock, faults, report) {
+        done.stage = Stage::Orphans;
+        report.orphans = orphans::collect(&mut cx, faults)?;
+        backups::check(&cx, faults)?;
+        if !stop(Stage::Orphans, faults, report) {
+            examine_files(&cx, &mut done, report, faults, stop)?;
+        }
+    }
+    done.cx = Some(cx);
+    Ok(done)
+}
+
+/// The stages from the inodes on.
+fn examine_files(
+    cx: &Context<'_>,
+    done: &mut Examined<'_>,
+    report: &mut CheckReport,
+    faults: &mut Faults,
+    stop: &mut dyn FnMut(Stage, &Faults, &CheckReport) -> bool,
+) -> Result<()> {
+    done.stage = Stage::Inodes;
+    let scanned = done.scanned.insert(scan_inodes(cx, faults)?);
     report.inodes_used = scanned.counts.inodes;
     report.files = scanned.counts.files;
     report.directories = scanned.counts.directories;
     report.symlinks = scanned.counts.symlinks;
     report.specials = scanned.counts.specials;
+    if stop(Stage::Inodes, faults, report) {
+        return Ok(());
+    }
+    done.stage = Stage::Directories;
+    htree::load_roots(cx, &mut scanned.dirs, faults)?;
+    dir_pass::run(cx, &scanned.dirs, faults)?;
+    htree::run(cx, &scanned.dirs, faults)?;
+    names::run(cx, &scanned.dirs, faults)?;
+    if stop(Stage::Directories, faults, report) {
+        return Ok(());
+    }
+    done.stage = Stage::Links;
+    cx.progress
+        .phase("connectivity", scanned.dirs.dirs.len() as u64);
+    connect::run(&scanned.dirs, faults);
+    links::run(cx, &scanned.values, faults);
+    if stop(Stage::Links, faults, report) {
+        return Ok(());
+    }
+    done.stage = Stage::Groups;
+    scanned.dirs = Dirs::default();
+    let totals = bitmaps::run(cx, faults)?;
+    quota::run(cx, &scanned.usage, faults)?;
     report.blocks_used = totals.blocks_used;
-    Ok(true)
+    stop(Stage::Groups, faults, report);
+    Ok(())
 }
 
 /// Superblock, journal and descriptors; `None` if they are too damaged to go on.
@@ -102,8 +191,10 @@ fn prepare<'d>(
     let decoded: Vec<_> = descs.iter().map(|d| d.0).collect();
     let log = journal::open(&view, &sb, &decoded, faults)?;
     report.needs_recovery = sb.incompat.contains(Incompat::RECOVER);
-    if let Some(log) = log.filter(|_| report.needs_recovery) {
-        let overlay = journal::overlay(&view, &log, &sb.geometry, faults)?;
+    let mut next_tid = None;
+    if let Some(log) = log.as_ref().filter(|_| report.needs_recovery) {
+        let (overlay, next) = journal::overlay(&view, log, &sb.geometry, faults)?;
+        next_tid = next;
         view = view.with_overlay(overlay);
         report.replay_blocks = view.redirected();
         // What was read so far may have newer copies in the journal.
@@ -127,6 +218,7 @@ fn prepare<'d>(
     faults.absorb([early]);
     let mut cx = Context::new(view, sb, options.threads(), options.faults_max, progress);
     cx.needs_recovery = report.needs_recovery;
+    (cx.log, cx.next_tid) = (log, next_tid);
     layout::check(&mut cx, descs, faults)?;
     progress.advance(1);
     Ok(Some(cx))
@@ -163,13 +255,16 @@ fn scan_inodes(cx: &Context<'_>, faults: &mut Faults) -> Result<Scanned> {
     faults.absorb(parts);
     let dirs = Dirs::build(found, faults);
     if !duplicates.is_empty() {
-        duplicates::report(cx, duplicates, faults)?;
+        duplicates::report(cx, duplicates.clone(), faults)?;
     }
-    let values = xattr_blocks::check_values(cx, value_refs, faults)?;
+    let values = xattr_blocks::check_values(cx, &mut value_refs, faults)?;
     Ok(Scanned {
         usage,
         dirs,
         counts,
         values,
+        value_refs,
+        duplicates,
+        xattr_blocks: blocks,
     })
 }

@@ -1,7 +1,7 @@
 //! Names that many modules use, most of them of the crates below.
 
 pub(crate) use crate::{
-    bytes::{le16, le32},
+    bytes::{le16, le32, put16, put32},
     error::{CheckError, Result},
     fault::{Fault, FaultKind, Faults},
 };

@@ -40,6 +40,11 @@ impl<'d> View<'d> {
         self.overlay.len() as u64
     }
 
+    /// The blocks that come from the journal.
+    pub(crate) fn redirects(&self) -> impl Iterator<Item = Pblk> {
+        self.overlay.keys().map(|block| Pblk(*block))
+    }
+
     /// Bytes of a block.
     pub(crate) fn block_size(&self) -> usize {
         1 << self.block_bits

@@ -86,7 +86,7 @@ impl Scanner<'_, '_> {
 /// The device's.
 pub(crate) fn check_values(
     cx: &Context<'_>,
-    mut refs: Vec<ValueRef>,
+    refs: &mut [ValueRef],
     faults: &mut Faults,
 ) -> Result<Vec<Ino>> {
     refs.sort_unstable_by_key(|r| (r.value, r.owner));

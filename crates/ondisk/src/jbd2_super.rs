@@ -126,6 +126,16 @@ impl RawJournalSuper {
         crc32c(CRC_INIT, copy.as_bytes())
     }
 
+    /// The superblock at the front of a block; `None` if that is too short.
+    pub fn mut_from(block: &mut [u8]) -> Option<&mut Self> {
+        Self::mut_from_prefix(block).ok().map(|(raw, _)| raw)
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.as_bytes()
+    }
+
     fn incompat(&self) -> JournalIncompat {
         if self.block_type.get() == JournalBlockType::SuperV2.to_raw() {
             JournalIncompat::from_bits_retain(self.feature_incompat.get())

@@ -1,0 +1,177 @@
+//! Changes that are only in memory: what a repair would write.
+
+use crate::prelude::*;
+use std::fmt;
+use uext4_block::{BlockError, BlockOp};
+
+/// Bytes of a unit: the smallest block that ext4 has.
+pub const EDIT_UNIT: usize = 1024;
+
+/// New bytes of a device, in units of [`EDIT_UNIT`] bytes.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Edits(BTreeMap<u64, Box<[u8; EDIT_UNIT]>>);
+
+impl fmt::Debug for Edits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Edits({} units)", self.0.len())
+    }
+}
+
+impl Edits {
+    /// True if nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many units change.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The units that change, by their place in the device counted in units.
+    pub fn units(&self) -> impl Iterator<Item = (u64, &[u8; EDIT_UNIT])> {
+        self.0.iter().map(|(at, bytes)| (*at, &**bytes))
+    }
+
+    /// Runs of bytes that change, each with its offset in bytes, in order; none is longer than `bytes_max`.
+    pub fn runs(&self, bytes_max: usize) -> Vec<(u64, Vec<u8>)> {
+        let mut runs: Vec<(u64, Vec<u8>)> = Vec::new();
+        for (at, bytes) in self.units() {
+            let offset = at.saturating_mul(EDIT_UNIT as u64);
+            match runs.last_mut() {
+                Some((start, run))
+                    if start.saturating_add(run.len() as u64) == offset
+                        && run.len().saturating_add(EDIT_UNIT) <= bytes_max =>
+                {
+                    run.extend_from_slice(bytes);
+                }
+                _ => runs.push((offset, bytes.to_vec())),
+            }
+        }
+        runs
+    }
+
+    /// Changes whole units from byte `offset` on.
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
+        let first = offset / EDIT_UNIT as u64;
+        for (i, unit) in bytes.as_chunks::<EDIT_UNIT>().0.iter().enumerate() {
+            let at = first.saturating_add(i as u64);
+            self.0.insert(at, Box::new(*unit));
+        }
+    }
+
+    /// Puts what changes into bytes that were read from `offset` on.
+    pub(crate) fn apply(&self, offset: u64, buf: &mut [u8]) {
+        let unit_bytes = EDIT_UNIT as u64;
+        let end = offset.saturating_add(buf.len() as u64);
+        let units = offset / unit_bytes..end.div_ceil(unit_bytes);
+        for (at, unit) in self.0.range(units) {
+            let start = at.saturating_mul(unit_bytes);
+            let skipped = offset.saturating_sub(start) as usize;
+            let to = start.saturating_sub(offset) as usize;
+            let from = unit.get(skipped..).unwrap_or(&[]);
+            for (to, from) in buf.get_mut(to..).unwrap_or(&mut []).iter_mut().zip(from) {
+                *to = *from;
+            }
+        }
+    }
+
+    /// Takes over later changes.
+    pub(crate) fn absorb(&mut self, later: Edits) {
+        self.0.extend(later.0);
+    }
+
+    /// Drops units that the device holds already.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn drop_unchanged(&mut self, device: &dyn BlockDevice) -> Result<()> {
+        let mut have = [0; EDIT_UNIT];
+        let mut same = Vec::new();
+        for (at, unit) in self.units() {
+            device.read_at(at.saturating_mul(EDIT_UNIT as u64), &mut have)?;
+            if have == *unit {
+                same.push(at);
+            }
+        }
+        for at in same {
+            self.0.remove(&at);
+        }
+        Ok(())
+    }
+}
+
+/// A device as it would be with the changes. It is only read.
+#[derive(Debug)]
+pub(crate) struct EditedDevice<'d> {
+    pub(crate) device: &'d dyn BlockDevice,
+    pub(crate) edits: &'d Edits,
+}
+
+fn refuse(op: BlockOp, offset: u64, len: u64) -> uext4_block::Result<()> {
+    Err(BlockError::ReadOnly { op, offset, len })
+}
+
+impl BlockDevice for EditedDevice<'_> {
+    fn len(&self) -> u64 {
+        self.device.len()
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> uext4_block::Result<()> {
+        self.device.read_at(offset, buf)?;
+        self.edits.apply(offset, buf);
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> uext4_block::Result<()> {
+        refuse(BlockOp::Write, offset, buf.len() as u64)
+    }
+
+    fn flush(&self) -> uext4_block::Result<()> {
+        refuse(BlockOp::Flush, 0, 0)
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
+        refuse(BlockOp::Discard, offset, len)
+    }
+
+    fn set_len(&self, len: u64) -> uext4_block::Result<()> {
+        refuse(BlockOp::SetLen, 0, len)
+    }
+
+    fn identity(&self) -> Option<uext4_block::DeviceId> {
+        self.device.identity()
+    }
+
+    fn zero(&self, offset: u64, len: u64) -> uext4_block::Result<()> {
+        refuse(BlockOp::Zero, offset, len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_cover_what_is_read() {
+        let mut edits = Edits::default();
+        edits.write(2048, &[7; 2048]);
+        let mut buf = [1; 3072];
+        edits.apply(1024, &mut buf);
+        assert_eq!((buf[1023], buf[1024], buf[3071]), (1, 7, 7));
+        let mut part = [1; 100];
+        edits.apply(2000, &mut part);
+        assert_eq!((part[47], part[48]), (1, 7));
+        edits.apply(4000, &mut part);
+        assert_eq!((part[0], part[95], part[96]), (7, 7, 7));
+        let mut tail = [1; 200];
+        edits.apply(4000, &mut tail);
+        assert_eq!((tail[95], tail[96]), (7, 1));
+        assert_eq!(edits.runs(1 << 20).len(), 1);
+        assert_eq!(edits.runs(1024).len(), 2);
+    }
+}

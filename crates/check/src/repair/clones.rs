@@ -1,0 +1,172 @@
+//! Blocks that are claimed more than once: every file but the first gets a copy, and metadata is never given away.
+
+use super::editor::Editor;
+use super::map::{self, Map, NodePool};
+use super::{kind, xattrs};
+use crate::context::Context;
+use crate::passes::Scanned;
+use crate::prelude::*;
+use crate::scan::{self, Mode};
+use std::collections::{BTreeMap as Table, BTreeSet, HashSet};
+use uext4_ondisk::{Extent, Inode, xattr_block_checksum_set};
+
+/// The inodes that claim clusters in `wanted`, and the references to attribute blocks among those.
+struct Owners {
+    inodes: BTreeSet<Ino>,
+    xattr_refs: Vec<(Pblk, Ino)>,
+}
+
+fn owners(cx: &Context<'_>, wanted: &[u64]) -> Result<Owners> {
+    let budget = AtomicU64::new(cx.geo.blocks_count.saturating_mul(4));
+    let mode = Mode::Find {
+        wanted,
+        budget: &budget,
+    };
+    let mut found = Owners {
+        inodes: BTreeSet::new(),
+        xattr_refs: Vec::new(),
+    };
+    for worker in scan::run(cx, mode)? {
+        found.inodes.extend(worker.owners.iter().map(|o| o.1));
+        let refs = worker.xattr_blocks.into_iter();
+        found
+            .xattr_refs
+            .extend(refs.filter(|r| wanted.binary_search(&cx.cluster(r.0)).is_ok()));
+    }
+    Ok(found)
+}
+
+struct Cloner<'w> {
+    wanted: &'w [u64],
+    /// Clusters of `wanted` that have their owner.
+    taken: HashSet<u64>,
+}
+
+impl Cloner<'_> {
+    /// True if the block stays with the claim at hand.
+    fn keeps(&mut self, cx: &Context<'_>, at: Pblk) -> bool {
+        let cluster = cx.cluster(at);
+        self.wanted.binary_search(&cluster).is_err()
+            || !cx.is_metadata(cluster) && self.taken.insert(cluster)
+    }
+}
+
+/// Gives each claim but the first a copy; false if no block is claimed twice.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault]) -> Result<bool> {
+    let shared = |f: &Fault| matches!(f.kind, FaultKind::BlockShared | FaultKind::BlockIsMetadata);
+    if !faults.iter().any(shared) {
+        return Ok(false);
+    }
+    let mut wanted = scanned.duplicates.clone();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let cx = ed.cx;
+    let found = owners(cx, &wanted)?;
+    let mut cloner = Cloner {
+        wanted: &wanted,
+        taken: HashSet::new(),
+    };
+    for ino in &found.inodes {
+        if *ino == Ino::RESIZE || *ino == Ino::BAD_BLOCKS {
+            continue;
+        }
+        let Some(mut inode) = ed.decoded(*ino)? else {
+            continue;
+        };
+        if kind::is_mapped(&inode) && clone_map(ed, &mut cloner, *ino, &mut inode)? {
+            ed.put_decoded(*ino, &inode)?;
+        }
+    }
+    clone_xattr_blocks(ed, scanned, &mut cloner, &found.xattr_refs)?;
+    Ok(true)
+}
+
+/// Copies what an inode may not keep; false if it keeps everything, or there is not enough space.
+fn clone_map(
+    ed: &mut Editor<'_, '_>,
+    cloner: &mut Cloner<'_>,
+    ino: Ino,
+    inode: &mut Inode,
+) -> Result<bool> {
+    let found = map::read(ed, inode)?;
+    let cx = ed.cx;
+    let mut own: Vec<Pblk> = Vec::new();
+    let mut again = false;
+    for node in &found.nodes {
+        match cloner.keeps(cx, *node) {
+            true => own.push(*node),
+            false => again = true,
+        }
+    }
+    let mut runs: Vec<Extent> = Vec::new();
+    for e in &found.runs {
+        for i in 0..e.len {
+            let at = Pblk(e.pblk.0.saturating_add(i.into()));
+            let mut one = Extent {
+                lblk: Lblk(e.lblk.0.saturating_add(i.into())),
+                len: 1,
+                pblk: at,
+                ..*e
+            };
+            if !cloner.keeps(cx, at) {
+                let Some(to) = ed.allocate() else {
+                    return Ok(false);
+                };
+                let block = ed.block(at)?;
+                ed.put_block(to, &block);
+                one.pblk = to;
+                again = true;
+            }
+            match runs.last_mut() {
+                Some(last) if last.can_merge(&one) => last.len += 1,
+                _ => runs.push(one),
+            }
+        }
+    }
+    if !again {
+        return Ok(false);
+    }
+    own.reverse();
+    let mut pool = NodePool::new(own);
+    let new = Map::of(runs);
+    Ok(map::write(ed, ino, inode, &new, &mut pool))
+}
+
+/// Attribute blocks that a file or metadata has: all inodes that name one get the same copy.
+fn clone_xattr_blocks(
+    ed: &mut Editor<'_, '_>,
+    scanned: &Scanned,
+    cloner: &mut Cloner<'_>,
+    refs: &[(Pblk, Ino)],
+) -> Result<()> {
+    let mut by_block: Table<Pblk, Vec<Ino>> = Table::new();
+    for (at, ino) in refs {
+        by_block.entry(*at).or_default().push(*ino);
+    }
+    for (at, inodes) in by_block {
+        if cloner.keeps(ed.cx, at) {
+            continue;
+        }
+        let Some(to) = ed.allocate() else {
+            return Ok(());
+        };
+        let mut block = ed.block(at)?;
+        if let Some(seed) = ed.cx.seed {
+            xattr_block_checksum_set(&mut block, seed, to);
+        }
+        ed.put_block(to, &block);
+        if XattrArea::in_block(&block).is_err() {
+            xattrs::mend_block(ed, scanned, to)?;
+        }
+        for ino in inodes {
+            if let Some(mut inode) = ed.decoded(ino)? {
+                inode.file_acl = to;
+                ed.put_decoded(ino, &inode)?;
+            }
+        }
+    }
+    Ok(())
+}

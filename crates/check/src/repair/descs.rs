@@ -1,0 +1,114 @@
+//! Group descriptors: places of metadata from a backup, and checksums.
+
+use super::editor::Editor;
+use crate::prelude::*;
+use uext4_ondisk::{GroupCsum, GroupFlags};
+
+/// Where a backup of a descriptor block lies: after the superblock of a backup group.
+fn backups_of(geo: &Geometry, nr: u32) -> Vec<Pblk> {
+    let mut places = Vec::new();
+    for g in (1..geo.groups_count).map(GroupNo) {
+        if places.len() >= 8 {
+            break;
+        }
+        if geo.meta_bg && nr >= geo.first_meta_bg {
+            // The second and the last group of a meta group.
+            let first = nr.saturating_mul(geo.desc_per_block);
+            let last = first.saturating_add(geo.desc_per_block - 1);
+            if g.0 == first.saturating_add(1) || g.0 == last {
+                let at = geo.group_first_block(g).0 + u64::from(geo.has_super(g));
+                places.push(Pblk(at));
+            }
+        } else if geo.has_super(g) {
+            let at = geo.group_first_block(g).0.saturating_add(1);
+            places.push(Pblk(at.saturating_add(nr.into())));
+        }
+    }
+    places
+}
+
+/// A group's descriptor in the backups, if one has places that can be right.
+fn from_backup(ed: &Editor<'_, '_>, group: GroupNo) -> Result<Option<GroupDesc>> {
+    let geo = &ed.cx.geo;
+    let csum = GroupCsum::of(&ed.cx.sb);
+    let nr = group.0 / geo.desc_per_block;
+    let at = (group.0 % geo.desc_per_block) as usize * usize::from(geo.desc_size);
+    let mut fallback = None;
+    for place in backups_of(geo, nr) {
+        if !geo.contains_blocks(place, 1) {
+            continue;
+        }
+        let block = ed.block(place)?;
+        let Some(bytes) = block.get(at..at.saturating_add(usize::from(geo.desc_size))) else {
+            continue;
+        };
+        let Ok(desc) = GroupDesc::decode(bytes) else {
+            continue;
+        };
+        let places = GroupDesc {
+            free_blocks: 0,
+            free_inodes: 0,
+            itable_unused: 0,
+            ..desc
+        };
+        if places.validate(geo, group).is_err() {
+            continue;
+        }
+        if csum.verify_desc(group, bytes).is_ok() {
+            return Ok(Some(desc));
+        }
+        fallback = fallback.or(Some(desc));
+    }
+    Ok(fallback)
+}
+
+/// Repairs descriptors.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
+    use CorruptKind as C;
+    let is_place = |f: &Fault| match f.kind {
+        FaultKind::GroupMetadataPlace
+        | FaultKind::MetadataOverlap
+        | FaultKind::MetadataNotMapped => true,
+        FaultKind::Structure(kind) => matches!(
+            kind,
+            C::GroupDescBlockBitmap | C::GroupDescInodeBitmap | C::GroupDescInodeTable
+        ),
+        _ => false,
+    };
+    let places = faults.iter().any(is_place);
+    for g in (0..ed.cx.geo.groups_count).map(GroupNo) {
+        let of_group = |kind: FaultKind| faults.iter().any(|f| f.group == Some(g) && f.kind == kind);
+        let checksum = of_group(FaultKind::Structure(C::GroupDescChecksum));
+        let uninit = of_group(FaultKind::GroupUninit);
+        let unused = of_group(FaultKind::Structure(C::GroupDescUnusedInodes));
+        if !(places || checksum || uninit || unused) {
+            continue;
+        }
+        let Some(mut desc) = ed.cx.descs.get(g.0 as usize).copied() else {
+            continue;
+        };
+        let before = desc;
+        let backup = match places || checksum {
+            true => from_backup(ed, g)?,
+            false => None,
+        };
+        if let Some(backup) = backup {
+            desc.block_bitmap = backup.block_bitmap;
+            desc.inode_bitmap = backup.inode_bitmap;
+            desc.inode_table = backup.inode_table;
+        }
+        if desc != before || checksum || uninit || unused {
+            // What hides inodes or bitmaps can't be trusted then.
+            desc.flags &= GroupFlags::ITABLE_ZEROED;
+            desc.itable_unused = 0;
+            desc.free_blocks = 0;
+            desc.free_inodes = 0;
+            desc.used_dirs = 0;
+            ed.put_desc(g, &desc)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! Directories in their inodes.
+
+use super::dir::type_byte;
+use super::editor::Editor;
+use super::records::{self, Record};
+use super::xattrs;
+use crate::context::Context;
+use crate::dirs::Dir;
+use crate::prelude::*;
+use uext4_ondisk::{XATTR_NAME_DATA, XattrIndex, XattrOwnedValue};
+
+/// Bytes before the entries: the parent.
+const PARENT_BYTES: usize = 4;
+
+/// Removes or corrects entries, and the parent.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn mend(ed: &mut Editor<'_, '_>, dir: &Dir, faults: &[Fault]) -> Result<()> {
+    let cx = ed.cx;
+    let Some(mut raw) = ed.inode(dir.ino)? else {
+        return Ok(());
+    };
+    let mut inode = ed.decode(&raw);
+    let parent = Ino(le32(&inode.i_block, 0).unwrap_or(0));
+    let state = cx.inodes.state(parent);
+    if !state.used() || state.file_type() != FileType::Directory {
+        put32(&mut inode.i_block, 0, Ino::ROOT.0);
+    }
+    if let Some(part) = inode.i_block.get_mut(PARENT_BYTES..) {
+        mend_part(cx, dir, faults, part);
+    }
+    let mut list = xattrs::of_inode(cx, &raw);
+    if let Some(found) = list.get(XattrIndex::SYSTEM, XATTR_NAME_DATA)
+        && let XattrOwnedValue::Inline(value) = &found.value
+        && !value.is_empty()
+    {
+        let mut value = value.clone();
+        mend_part(cx, dir, faults, &mut value);
+        let value = XattrOwnedValue::Inline(value);
+        list.set(XattrIndex::SYSTEM, XATTR_NAME_DATA, value);
+        if list.encode_in_inode(&mut raw).is_err() {
+            return Ok(());
+        }
+    }
+    ed.put_inode(dir.ino, &raw)?;
+    ed.put_decoded(dir.ino, &inode)
+}
+
+fn mend_part(cx: &Context<'_>, dir: &Dir, faults: &[Fault], part: &mut [u8]) {
+    let found = records::read(part, part.len(), cx.geo.inodes_count);
+    let has = |kind| faults.iter().any(|f| f.ino == Some(dir.ino) && f.kind == kind);
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    let kept: Vec<Record> = found
+        .into_iter()
+        .filter_map(|mut record| {
+            let state = cx.inodes.state(record.ino);
+            let valid = state.used()
+                && !state.orphan()
+                && !cx.is_reserved(record.ino)
+                && record.ino != dir.ino
+                && !matches!(&record.name[..], b"" | b"." | b"..");
+            if !valid {
+                return None;
+            }
+            if has(FaultKind::EntryName) {
+                for b in record.name.iter_mut().filter(|b| matches!(**b, 0 | b'/')) {
+                    *b = b'.';
+                }
+            }
+            let want = type_byte(cx, state.file_type());
+            if record.type_byte != 0 {
+                record.type_byte = want;
+            }
+            let again = names.contains(&record.name);
+            names.push(record.name.clone());
+            (!again).then_some(record)
+        })
+        .collect();
+    records::write_part(part, &kept);
+}

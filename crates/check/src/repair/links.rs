@@ -1,0 +1,36 @@
+//! Link counts.
+
+use super::editor::Editor;
+use super::stages::inodes_of;
+use crate::passes::Scanned;
+use crate::prelude::*;
+
+/// Links above which a directory says 1.
+const LINK_MAX: u32 = 65000;
+/// Byte of the link count.
+const LINKS_AT: usize = 0x1a;
+
+/// Sets the count of each inode to the number of its names.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault]) -> Result<()> {
+    for ino in inodes_of(faults, |k| k == FaultKind::LinkCount) {
+        let state = ed.cx.inodes.state(ino);
+        let mut found = ed.cx.inodes.found(ino);
+        if state.value() && scanned.values.binary_search(&ino).is_ok() {
+            found = found.saturating_add(1);
+        }
+        let links = match found {
+            0 => continue,
+            n if n <= LINK_MAX => n as u16,
+            _ if state.file_type() == FileType::Directory => 1,
+            _ => continue,
+        };
+        if let Some(mut raw) = ed.inode(ino)? {
+            put16(&mut raw, LINKS_AT, links);
+            ed.put_inode(ino, &raw)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! The directory lost+found: found, or made, and names in it.
+
+use super::dir::{insert_into, type_byte};
+use super::dir_map;
+use super::editor::{Editor, now};
+use super::map::{self, Map, NodePool};
+use super::records::{self, Record};
+use crate::passes::Scanned;
+use crate::prelude::*;
+use std::collections::HashSet;
+use uext4_ondisk::{
+    Extent, Generation, Inode, Timestamp, dir_block_init_dots, dir_checksum_set, dir_data_end,
+};
+
+/// Its name in the root.
+const NAME: &[u8] = b"lost+found";
+/// Permissions of a new one.
+const MODE: u16 = 0o700;
+
+/// The directory that takes what has no name.
+pub(crate) struct LostFound {
+    ino: Ino,
+    seed: InodeSeed,
+    blocks: Vec<Pblk>,
+    names: HashSet<Vec<u8>>,
+    is_new: bool,
+}
+
+impl LostFound {
+    /// Finds it, or makes it; `None` if there is not enough space.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn open(ed: &mut Editor<'_, '_>, scanned: &Scanned) -> Result<Option<Self>> {
+        let Some(root) = scanned.dirs.find(Ino::ROOT).filter(|d| !d.inline) else {
+            return Ok(None);
+        };
+        let mut entry = None;
+        let blocks: Vec<Pblk> = scanned.dirs.blocks_of(root).iter().map(|b| b.pblk).collect();
+        for at in &blocks {
+            let block = ed.block(*at)?;
+            let end = dir_data_end(block.len(), ed.cx.seed.is_some());
+            let mut found = records::read(&block, end, ed.cx.geo.inodes_count).into_iter();
+            entry = entry.or(found.find(|r| r.name == NAME));
+        }
+        let Some(entry) = entry else {
+            return Self::make(ed, root.seed, root.indexed, &blocks);
+        };
+        let Some(dir) = scanned.dirs.find(entry.ino).filter(|d| !d.inline) else {
+            return Ok(None);
+        };
+        let Some(mut inode) = ed.decoded(dir.ino)? else {
+            return Ok(None);
+        };
+        if inode.flags.contains(InodeFlags::INDEX) {
+            // The next round makes it linear, as its blocks are not all leaves.
+            if dir.tree.is_some() {
+                return Ok(None);
+            }
+            inode.flags &= !InodeFlags::INDEX;
+            ed.put_decoded(dir.ino, &inode)?;
+        }
+        let mut names = HashSet::new();
+        let blocks: Vec<Pblk> = scanned.dirs.blocks_of(dir).iter().map(|b| b.pblk).collect();
+        for at in &blocks {
+            let block = ed.block(*at)?;
+            let found = records::read(&block, block.len(), ed.cx.geo.inodes_count);
+            names.extend(found.into_iter().map(|r| r.name));
+        }
+        Ok(Some(LostFound {
+            ino: dir.ino,
+            seed: dir.seed,
+            blocks,
+            names,
+            is_new: false,
+        }))
+    }
+
+    pub(crate) fn ino(&self) -> Ino {
+        self.ino
+    }
+
+    /// True if it was made in this round.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Makes the directory: an inode, a block, and a name in the root.
+    fn make(
+        ed: &mut Editor<'_, '_>,
+        root_seed: InodeSeed,
+        root_indexed: bool,
+        root_blocks: &[Pblk],
+    ) -> Result<Option<Self>> {
+        let (Some(ino), Some(at)) = (free_inode(ed)?, ed.allocate()) else {
+            return Ok(None);
+        };
+        if root_indexed {
+            return Ok(None);
+        }
+        let Some(mut raw) = ed.inode(ino)? else {
+            return Ok(None);
+        };
+        raw.fill(0);
+        let mut inode = new_inode(ed, ino);
+        let seed = ed.cx.seed.map_or(InodeSeed(0), |s| inode.seed(s, ino));
+        let mut block = vec![0; ed.cx.block_size()];
+        let filetype = ed.cx.incompat(Incompat::FILETYPE);
+        dir_block_init_dots(&mut block, ed.cx.seed.is_some(), ino, Ino::ROOT, filetype);
+        if ed.cx.seed.is_some() {
+            dir_checksum_set(&mut block, seed);
+        }
+        ed.put_block(at, &block);
+        let run = Extent {
+            lblk: Lblk(0),
+            len: 1,
+            unwritten: false,
+            pblk: at,
+        };
+        let mut pool = NodePool::new(Vec::new());
+        map::write(ed, ino, &mut inode, &Map::of(vec![run]), &mut pool);
+        inode.encode_into(&mut raw, &ed.cx.params);
+        ed.put_inode(ino, &raw)?;
+        let record = Record {
+            ino,
+            type_byte: type_byte(ed.cx, FileType::Directory),
+            name: NAME.to_vec(),
+            offset: None,
+        };
+        if !add_to(ed, Ino::ROOT, root_seed, root_blocks, &record)? {
+            return Ok(None);
+        }
+        Ok(Some(LostFound {
+            ino,
+            seed,
+            blocks: vec![at],
+            names: HashSet::new(),
+            is_new: true,
+        }))
+    }
+
+    /// Gives an inode the name `#` and its number; false if there is not enough space.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn add(&mut self, ed: &mut Editor<'_, '_>, ino: Ino) -> Result<bool> {
+        let mut name = format!("#{ino}").into_bytes();
+        while !self.names.insert(name.clone()) {
+            name.push(b'~');
+        }
+        let record = Record {
+            ino,
+            type_byte: type_byte(ed.cx, ed.cx.inodes.state(ino).file_type()),
+            name,
+            offset: None,
+        };
+        for at in &self.blocks {
+            if insert_into(ed, self.seed, *at, &record)? {
+                return Ok(true);
+            }
+        }
+        let Some(at) = dir_map::append(ed, self.ino)? else {
+            return Ok(false);
+        };
+        self.blocks.push(at);
+        insert_into(ed, self.seed, at, &record)
+    }
+}
+
+fn add_to(
+    ed: &mut Editor<'_, '_>,
+    dir: Ino,
+    seed: InodeSeed,
+    blocks: &[Pblk],
+    record: &Record,
+) -> Result<bool> {
+    for at in blocks {
+        if insert_into(ed, seed, *at, record)? {
+            return Ok(true);
+        }
+    }
+    match dir_map::append(ed, dir)? {
+        Some(at) => insert_into(ed, seed, at, record),
+        None => Ok(false),
+    }
+}
+
+/// An inode that is not in use; among those that have ever been, or the group has no count of these.
+fn free_inode(ed: &Editor<'_, '_>) -> Result<Option<Ino>> {
+    let cx = ed.cx;
+    for g in (0..cx.geo.groups_count).map(GroupNo) {
+        for index in 0..cx.inodes_in_use_max(g) {
+            let ino = cx.geo.ino_in_group(g, index);
+            if cx.is_reserved(ino) || cx.inodes.state(ino).used() {
+                continue;
+            }
+            if ed.inode(ino)?.is_some() {
+                return Ok(Some(ino));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn new_inode(ed: &Editor<'_, '_>, ino: Ino) -> Inode {
+    let extents = ed.cx.incompat(Incompat::EXTENT);
+    let time = Timestamp::new(now().into(), 0);
+    Inode {
+        mode: FileType::Directory.to_mode() | MODE,
+        size: ed.cx.geo.block_size.into(),
+        links: 2,
+        blocks: u64::from(ed.cx.geo.block_size / 512) * u64::from(ed.cx.geo.cluster_ratio),
+        flags: if extents {
+            InodeFlags::EXTENTS
+        } else {
+            InodeFlags::empty()
+        },
+        atime: time,
+        ctime: time,
+        mtime: time,
+        crtime: time,
+        generation: Generation(now() ^ ino.0),
+        extra_isize: match ed.cx.geo.inode_size {
+            128 => 0,
+            _ => ed.cx.geo.want_extra_isize.min(32) & !3,
+        },
+        ..Inode::default()
+    }
+}

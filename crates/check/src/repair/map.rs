@@ -1,0 +1,137 @@
+//! What an inode maps: read for what is sound in it, and written anew.
+
+use super::editor::Editor;
+use super::{block_map, extents};
+use crate::prelude::*;
+use std::collections::HashSet;
+use uext4_ondisk::{Extent, Inode};
+
+/// Runs of blocks in order, disjoint in the file, and the blocks of the tree that leads to them.
+#[derive(Default)]
+pub(crate) struct Map {
+    pub(crate) runs: Vec<Extent>,
+    pub(crate) nodes: Vec<Pblk>,
+    /// Nodes that were seen, as a tree may lead into itself.
+    seen: HashSet<Pblk>,
+    /// The file block that the next run starts at or after.
+    next: u64,
+}
+
+impl Map {
+    /// Of runs that are in order.
+    pub(crate) fn of(runs: Vec<Extent>) -> Self {
+        Map {
+            runs,
+            ..Map::default()
+        }
+    }
+
+    /// Takes a node; false if it was seen before.
+    pub(crate) fn enter(&mut self, node: Pblk) -> bool {
+        let fresh = self.seen.insert(node);
+        if fresh {
+            self.nodes.push(node);
+        }
+        fresh
+    }
+
+    /// Adds what is sound of a run: what lies in the file system, and after the runs before.
+    pub(crate) fn push(&mut self, mut e: Extent, geo: &Geometry) {
+        let skip = self.next.saturating_sub(e.lblk.0.into());
+        if skip >= u64::from(e.len) {
+            return;
+        }
+        // Less than the length, which has 16 bits.
+        e.lblk.0 = e.lblk.0.saturating_add(skip as u32);
+        e.pblk.0 = e.pblk.0.saturating_add(skip);
+        e.len -= skip as u16;
+        let bounds = geo.block_bounds();
+        if !bounds.contains(e.pblk, 1) || e.lblk > Lblk::MAX {
+            return;
+        }
+        let room = geo.blocks_count.saturating_sub(e.pblk.0);
+        let left = u64::from(Lblk::MAX.0) + 1 - u64::from(e.lblk.0);
+        e.len = u64::from(e.len).min(room).min(left) as u16;
+        self.next = e.end();
+        match self.runs.last_mut() {
+            Some(last) if last.can_merge(&e) => last.len += e.len,
+            _ => self.runs.push(e),
+        }
+    }
+
+    /// Cuts what lies at or past a file block.
+    pub(crate) fn truncate(&mut self, end: u64) {
+        self.runs.retain(|e| u64::from(e.lblk.0) < end);
+        if let Some(last) = self.runs.last_mut() {
+            let room = end.saturating_sub(last.lblk.0.into());
+            last.len = u64::from(last.len).min(room) as u16;
+        }
+    }
+
+    /// File blocks up to the end of the last run.
+    pub(crate) fn end(&self) -> u64 {
+        self.runs.last().map_or(0, Extent::end)
+    }
+
+    /// The device block of a file block.
+    pub(crate) fn find(&self, lblk: Lblk) -> Option<Pblk> {
+        self.runs.iter().find_map(|e| e.map(lblk))
+    }
+
+    /// Every block, with its number in the file.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (Lblk, Pblk)> {
+        self.runs.iter().flat_map(|e| {
+            (0..u32::from(e.len)).map(|i| {
+                let lblk = Lblk(e.lblk.0.saturating_add(i));
+                (lblk, Pblk(e.pblk.0.saturating_add(i.into())))
+            })
+        })
+    }
+}
+
+/// Reads what is sound.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn read(ed: &Editor<'_, '_>, inode: &Inode) -> Result<Map> {
+    let mut map = Map::default();
+    if inode.flags.contains(InodeFlags::EXTENTS) {
+        extents::read(ed, &inode.i_block, &mut map)?;
+    } else {
+        block_map::read(ed, &inode.i_block, &mut map)?;
+    }
+    Ok(map)
+}
+
+/// Where nodes of a tree go: blocks that the inode had for it, then free ones.
+pub(crate) struct NodePool(Vec<Pblk>);
+
+impl NodePool {
+    pub(crate) fn new(own: Vec<Pblk>) -> Self {
+        NodePool(own)
+    }
+
+    pub(crate) fn take(&mut self, ed: &mut Editor<'_, '_>) -> Option<Pblk> {
+        self.0.pop().or_else(|| ed.allocate())
+    }
+}
+
+/// Writes the runs of `map` into `inode`, with nodes from `pool`. False if there are not enough free blocks; then
+/// `inode` is unchanged.
+pub(crate) fn write(
+    ed: &mut Editor<'_, '_>,
+    ino: Ino,
+    inode: &mut Inode,
+    map: &Map,
+    pool: &mut NodePool,
+) -> bool {
+    let seed = ed.cx.seed.map(|s| inode.seed(s, ino));
+    let root = match inode.flags.contains(InodeFlags::EXTENTS) {
+        true => extents::write(ed, seed, map, pool),
+        false => block_map::write(ed, map, pool),
+    };
+    if let Some(root) = root {
+        inode.i_block = root;
+    }
+    root.is_some()
+}

@@ -1,0 +1,53 @@
+//! Plans of repairs: what to write so that an image passes every check. Nothing is written here.
+//!
+//! A plan is made in rounds. A round runs the checks, in their order, over the device with the changes so far, and
+//! ends after the first stage with faults; then their repairs are added to the changes. The plan is complete when a
+//! round finds nothing more, so its result has passed the verifier before a byte of it is written, and a second plan
+//! is empty.
+//!
+//! | module | repairs |
+//! | --- | --- |
+//! | `plan` | rounds, decisions |
+//! | `remedy` | what is done about each kind of fault, and what is lost |
+//! | `editor` | changes of a round; free blocks |
+//! | `superblock`, `restore`, `descs` | superblock and descriptors, from backups where need be |
+//! | `journal`, `orphans` | replay; orphan list and orphan file |
+//! | `inode`, `extents`, `block_map`, `inline`, `xattrs`, `values` | inodes, what they map, their attributes |
+//! | `clones` | blocks that are claimed twice |
+//! | `dir`, `records`, `dir_map` | directories: entries, blocks, holes |
+//! | `connect`, `lost_found`, `links` | names for what has none; link counts |
+//! | `groups`, `quota`, `resize` | bitmaps and counters; quota files; the resize inode |
+
+mod block_map;
+mod clones;
+mod connect;
+mod descs;
+mod dir;
+mod dir_map;
+mod editor;
+mod extents;
+mod features;
+mod groups;
+mod inline;
+mod inline_dir;
+mod inode;
+mod journal;
+mod kind;
+mod links;
+mod lost_found;
+mod map;
+mod orphans;
+mod plan;
+mod quota;
+mod records;
+mod remedy;
+mod resize;
+mod reveal;
+mod restore;
+mod stages;
+mod superblock;
+mod values;
+mod xattrs;
+
+pub use plan::{Decide, Decision, Plan, Policy, plan};
+pub use remedy::Remedy;

@@ -1,0 +1,113 @@
+//! Orphans: the list through deletion times, and the orphan file.
+
+use super::editor::{Editor, now};
+use super::map::{self, NodePool};
+use super::kind;
+use crate::filemap;
+use crate::prelude::*;
+use std::collections::BTreeSet;
+use uext4_ondisk::{orphan_block_init, orphan_checksum_set};
+
+/// Frees or truncates orphans as a mount would, and ends list and file.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
+    let is_orphan = |f: &&Fault| {
+        matches!(
+            f.kind,
+            FaultKind::OrphanPending
+                | FaultKind::OrphanIno
+                | FaultKind::OrphanLoop
+                | FaultKind::OrphanFile
+                | FaultKind::OrphanPresent
+        ) || matches!(f.kind, FaultKind::Structure(k) if format!("{k:?}").starts_with("Orphan"))
+    };
+    let mine: Vec<&Fault> = faults.iter().filter(is_orphan).collect();
+    if mine.is_empty() {
+        return Ok(());
+    }
+    let pending = mine.iter().filter(|f| f.kind == FaultKind::OrphanPending);
+    let inodes: BTreeSet<Ino> = pending.filter_map(|f| f.ino).collect();
+    for ino in inodes {
+        finish(ed, ino)?;
+    }
+    let unusable = mine.iter().any(|f| f.kind == FaultKind::OrphanFile);
+    let usable = !unusable && clear_file(ed)?;
+    ed.change_super(|raw| {
+        raw.last_orphan = 0.into();
+        let present = RoCompat::ORPHAN_PRESENT;
+        raw.feature_ro_compat = (raw.ro_compat() & !present).bits().into();
+        if !usable && unusable {
+            raw.feature_compat = (raw.compat() & !Compat::ORPHAN_FILE).bits().into();
+            raw.orphan_file_inum = 0.into();
+        }
+    })?;
+    if unusable {
+        free_file(ed)?;
+    }
+    Ok(())
+}
+
+/// What a mount does with an orphan: deletes it without links, or else cuts it to its size.
+fn finish(ed: &mut Editor<'_, '_>, ino: Ino) -> Result<()> {
+    let Some(mut inode) = ed.decoded(ino)? else {
+        return Ok(());
+    };
+    if inode.links == 0 {
+        inode.dtime = now().max(ed.cx.geo.inodes_count);
+        return ed.put_decoded(ino, &inode);
+    }
+    inode.dtime = 0;
+    if inode.file_type() == FileType::Regular && kind::is_mapped(&inode) {
+        let size = u64::from(ed.cx.geo.block_size);
+        let mut found = map::read(ed, &inode)?;
+        if found.end() > inode.size.div_ceil(size) {
+            found.truncate(inode.size.div_ceil(size));
+            let mut own = std::mem::take(&mut found.nodes);
+            own.reverse();
+            let mut pool = NodePool::new(own);
+            // The block count is corrected when the inodes are checked.
+            map::write(ed, ino, &mut inode, &found, &mut pool);
+        }
+    }
+    ed.put_decoded(ino, &inode)
+}
+
+/// Empties every block of the orphan file; false if there is none.
+fn clear_file(ed: &mut Editor<'_, '_>) -> Result<bool> {
+    let Some(ino) = ed.cx.sb.orphan_file() else {
+        return Ok(false);
+    };
+    let Some(inode) = ed.decoded(ino)? else {
+        return Ok(false);
+    };
+    let (runs, _) = filemap::load(&ed.cx.view, &ed.cx.geo, &inode)?;
+    let seed = ed.cx.seed.map(|s| inode.seed(s, ino));
+    let blocks = u32::try_from(inode.size >> ed.cx.geo.block_bits).unwrap_or(u32::MAX);
+    for lblk in 0..blocks {
+        let Some(at) = filemap::find(&runs, Lblk(lblk)) else {
+            return Ok(false);
+        };
+        let mut block = vec![0; ed.cx.block_size()];
+        orphan_block_init(&mut block);
+        if let Some(seed) = seed {
+            orphan_checksum_set(&mut block, seed, at);
+        }
+        ed.put_block(at, &block);
+    }
+    Ok(true)
+}
+
+/// The inode of an orphan file that can't be used is freed.
+fn free_file(ed: &mut Editor<'_, '_>) -> Result<()> {
+    let Some(ino) = ed.cx.sb.orphan_file().filter(|ino| !ed.cx.is_reserved(*ino)) else {
+        return Ok(());
+    };
+    let Some(mut inode) = ed.decoded(ino)? else {
+        return Ok(());
+    };
+    inode.links = 0;
+    inode.dtime = now().max(ed.cx.geo.inodes_count);
+    ed.put_decoded(ino, &inode)
+}

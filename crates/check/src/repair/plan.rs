@@ -1,0 +1,319 @@
+//! The rounds of a plan.
+
+use super::remedy::{self, Remedy};
+use super::{restore, stages};
+use crate::edits::{EditedDevice, Edits};
+use crate::fault::Level;
+use crate::passes::{self, Examined};
+use crate::prelude::*;
+use crate::report::{CheckOptions, CheckReport, Progress};
+use std::collections::HashMap;
+
+/// Rounds after which what is left stays.
+const ROUNDS_MAX: usize = 200;
+/// How often a repair of the same fault is tried.
+const TRIES_MAX: u32 = 3;
+
+/// Chooses which faults are repaired.
+pub trait Decide {
+    /// Whether to repair this fault. It is asked once for each.
+    fn repair(&mut self, fault: &Fault, remedy: &Remedy) -> bool;
+}
+
+/// A choice that needs no questions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Policy {
+    /// Every fault that can be repaired.
+    All,
+    /// Those whose repair loses nothing and has one right outcome.
+    Safe,
+}
+
+impl Decide for Policy {
+    fn repair(&mut self, _fault: &Fault, remedy: &Remedy) -> bool {
+        *self == Policy::All || remedy.safe
+    }
+}
+
+/// A fault, and what is done about it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Decision {
+    /// The fault.
+    pub fault: Fault,
+    /// What a repair does; `None` if nothing can be done.
+    pub remedy: Option<Remedy>,
+    /// Whether it is done.
+    pub repaired: bool,
+}
+
+/// What a repair writes, and why.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Plan {
+    /// The new bytes.
+    pub edits: Edits,
+    /// Every fault that was found, in the order of the rounds.
+    pub decisions: Vec<Decision>,
+    /// What the last check found: faults that stay, if the plan is carried out.
+    pub after: CheckReport,
+    /// The first check.
+    pub before: CheckReport,
+}
+
+impl Plan {
+    /// True if nothing is to be written.
+    pub fn is_empty(&self) -> bool {
+        self.edits.is_empty()
+    }
+
+    /// True if the image has no fault once the plan is carried out.
+    pub fn mends_all(&self) -> bool {
+        self.after.is_clean() && !self.after.incomplete
+    }
+}
+
+/// What makes a fault the same one in another round.
+type Key = (FaultKind, Option<Ino>, Option<Pblk>, Option<GroupNo>);
+
+fn key(f: &Fault) -> Key {
+    (f.kind, f.ino, f.pblk, f.group)
+}
+
+/// What was decided of a fault.
+#[derive(Clone, Copy)]
+struct Known {
+    repair: bool,
+    tries: u32,
+}
+
+struct Planner<'p> {
+    decide: &'p mut dyn Decide,
+    known: HashMap<Key, Known>,
+    plan: Plan,
+}
+
+/// Notes that a repair settles too: what e2fsck would write, though it finds the image clean.
+fn is_mended(fault: &Fault) -> bool {
+    fault.level == Level::Fault
+        || matches!(
+            fault.kind,
+            FaultKind::JournalPending
+                | FaultKind::OrphanPending
+                | FaultKind::OrphanIno
+                | FaultKind::OrphanLoop
+                | FaultKind::SuperblockFreeBlocks
+                | FaultKind::SuperblockFreeInodes
+                | FaultKind::BackupSuperblock
+        )
+}
+
+/// Makes a plan that repairs what `decide` chooses. Nothing is written.
+///
+/// # Errors
+/// As of [`crate::check`].
+pub fn plan(
+    device: &dyn BlockDevice,
+    options: &CheckOptions,
+    decide: &mut dyn Decide,
+    progress: &dyn Progress,
+) -> Result<Plan> {
+    let mut planner = Planner {
+        decide,
+        known: HashMap::new(),
+        plan: Plan::default(),
+    };
+    for round in 0..ROUNDS_MAX {
+        if !planner.round(device, options, progress, round)? {
+            break;
+        }
+    }
+    planner.plan.edits.drop_unchanged(device)?;
+    Ok(planner.plan)
+}
+
+impl Planner<'_> {
+    /// One round; false if there is nothing more to do.
+    fn round(
+        &mut self,
+        device: &dyn BlockDevice,
+        options: &CheckOptions,
+        progress: &dyn Progress,
+        round: usize,
+    ) -> Result<bool> {
+        let edits = std::mem::take(&mut self.plan.edits);
+        let edited = EditedDevice {
+            device,
+            edits: &edits,
+        };
+        let patch = self.examine_and_repair(&edited, options, progress, round);
+        self.plan.edits = edits;
+        let (patch, more) = patch?;
+        self.plan.edits.absorb(patch);
+        Ok(more)
+    }
+
+    fn examine_and_repair(
+        &mut self,
+        device: &dyn BlockDevice,
+        options: &CheckOptions,
+        progress: &dyn Progress,
+        round: usize,
+    ) -> Result<(Edits, bool)> {
+        let mut report = CheckReport::default();
+        let mut faults = Faults::new(options.faults_max.max(CheckOptions::default().faults_max));
+        let mut pending = false;
+        let examined = {
+            let known = &self.known;
+            let mut stop = |_, faults: &Faults, report: &CheckReport| {
+                // What recovery would write comes first, as it would overwrite repairs.
+                pending = report.needs_recovery || faults.iter().any(|f| is_pending(known, f));
+                pending
+            };
+            passes::examine(
+                device,
+                options,
+                progress,
+                &mut report,
+                &mut faults,
+                &mut stop,
+            )
+        };
+        let examined = match examined {
+            Err(CheckError::Format(e)) if restore::is_damage(&e) => {
+                // Nothing else is known of the file system.
+                faults.push(Fault::new(FaultKind::SuperblockGeometry).detail(&e));
+                let patch = self.restore(device, &faults)?;
+                return match patch {
+                    Some(patch) => Ok((patch, true)),
+                    None => Err(CheckError::Format(e)),
+                };
+            }
+            other => other?,
+        };
+        pending |= examined.cx.is_none() && faults.iter().any(|f| is_pending(&self.known, f));
+        let mut found: Vec<Fault> = faults.iter().filter(|f| is_mended(f)).cloned().collect();
+        found.retain(|f| is_pending(&self.known, f));
+        if report.needs_recovery {
+            found.push(Fault::new(FaultKind::JournalPending).note());
+        }
+        report.incomplete = examined.cx.is_none();
+        report.take(faults);
+        if round == 0 {
+            self.plan.before = report.clone();
+        }
+        self.plan.after = report;
+        if !pending {
+            return self.finish(&examined);
+        }
+        let accepted = self.decide(found);
+        let recovery = accepted.iter().any(|f| f.kind == FaultKind::JournalPending);
+        if self.plan.after.needs_recovery && !recovery {
+            return Ok((Edits::default(), false));
+        }
+        if accepted.is_empty() {
+            return Ok((Edits::default(), true));
+        }
+        let mut patch = self.repair(device, &examined, &accepted)?;
+        patch.drop_unchanged(device)?;
+        if patch.is_empty() {
+            self.give_up(&accepted);
+        }
+        Ok((patch, true))
+    }
+
+    /// The image has no fault but those that stay: it is marked as clean, if it is not.
+    fn finish(&self, examined: &Examined<'_>) -> Result<(Edits, bool)> {
+        let marked = match &examined.cx {
+            Some(cx) if self.plan.after.is_clean() => stages::mark_clean(cx)?,
+            _ => None,
+        };
+        let more = marked.is_some();
+        Ok((marked.unwrap_or_default(), more))
+    }
+
+    fn repair(
+        &self,
+        device: &dyn BlockDevice,
+        examined: &Examined<'_>,
+        accepted: &[Fault],
+    ) -> Result<Edits> {
+        let Some(cx) = &examined.cx else {
+            return Ok(restore::from_backup(device)?.unwrap_or_default());
+        };
+        stages::repair(cx, examined, accepted)
+    }
+
+    /// A superblock that does not even name a file system.
+    fn restore(&mut self, device: &dyn BlockDevice, faults: &Faults) -> Result<Option<Edits>> {
+        let found: Vec<Fault> = faults.iter().cloned().collect();
+        let found = found
+            .into_iter()
+            .filter(|f| is_pending(&self.known, f))
+            .collect();
+        match self.decide(found).is_empty() {
+            true => Ok(None),
+            false => restore::from_backup(device),
+        }
+    }
+
+    /// Asks about the faults, and returns those to repair.
+    fn decide(&mut self, found: Vec<Fault>) -> Vec<Fault> {
+        let mut accepted = Vec::new();
+        for fault in found {
+            let remedy = remedy::of(fault.kind);
+            let known = self.known.get(&key(&fault)).copied();
+            let repair = match (known, &remedy) {
+                (Some(known), _) => known.repair,
+                (None, Some(remedy)) => self.decide.repair(&fault, remedy),
+                (None, None) => false,
+            };
+            let tries = known.map_or(0, |k| k.tries).saturating_add(1);
+            let repair = repair && tries <= TRIES_MAX;
+            self.known.insert(key(&fault), Known { repair, tries });
+            if known.is_none() {
+                self.plan.decisions.push(Decision {
+                    fault: fault.clone(),
+                    remedy,
+                    repaired: repair,
+                });
+            }
+            if repair {
+                accepted.push(fault);
+            } else {
+                self.mark_left(&fault);
+            }
+        }
+        accepted
+    }
+
+    fn mark_left(&mut self, fault: &Fault) {
+        let key_of = key(fault);
+        for decision in &mut self.plan.decisions {
+            if key(&decision.fault) == key_of {
+                decision.repaired = false;
+            }
+        }
+    }
+
+    /// Notes faults that no repair changes.
+    fn give_up(&mut self, faults: &[Fault]) {
+        for fault in faults {
+            let tries = TRIES_MAX;
+            self.known.insert(
+                key(fault),
+                Known {
+                    repair: false,
+                    tries,
+                },
+            );
+            self.mark_left(fault);
+        }
+    }
+}
+
+/// True unless it was decided to leave the fault.
+fn is_pending(known: &HashMap<Key, Known>, fault: &Fault) -> bool {
+    is_mended(fault) && known.get(&key(fault)).is_none_or(|k| k.repair)
+}

@@ -1,0 +1,86 @@
+//! Which repairs belong to the stage at which a check ended.
+
+use super::editor::Editor;
+use super::{
+    clones, connect, descs, dir, dir_map, groups, inode, journal, links, orphans, quota, resize,
+    superblock, values,
+};
+use crate::context::Context;
+use crate::edits::Edits;
+use crate::passes::{Examined, Stage};
+use crate::prelude::*;
+use std::collections::BTreeSet;
+use uext4_ondisk::{STATE_CLEAN, STATE_ERROR};
+
+/// Inodes of faults of some kinds, in order.
+pub(crate) fn inodes_of(faults: &[Fault], of: impl Fn(FaultKind) -> bool) -> BTreeSet<Ino> {
+    let faults = faults.iter().filter(|f| of(f.kind));
+    faults.filter_map(|f| f.ino).collect()
+}
+
+/// Changes that repair these faults, or some of them.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn repair(
+    cx: &Context<'_>,
+    examined: &Examined<'_>,
+    faults: &[Fault],
+) -> Result<Edits> {
+    let mut ed = Editor::new(cx);
+    match (examined.stage, &examined.scanned) {
+        (Stage::Superblock, _) => {
+            if faults.iter().any(|f| f.kind == FaultKind::JournalPending) && cx.log.is_some() {
+                // Everything else may look different afterwards.
+                journal::replay(&mut ed)?;
+                return Ok(ed.into_patch());
+            }
+            superblock::mend(&mut ed, faults)?;
+            descs::mend(&mut ed, faults)?;
+            journal::mend(&mut ed, faults)?;
+        }
+        (Stage::Orphans, _) => {
+            orphans::mend(&mut ed, faults)?;
+            superblock::copy_to_backups(&mut ed, faults)?;
+        }
+        (Stage::Inodes, Some(scanned)) => {
+            let changed = inode::mend(&mut ed, scanned, faults)?;
+            // What is in use is known only once all maps are sound.
+            if !changed && !values::mend(&mut ed, scanned, faults)? {
+                resize::mend(&mut ed, faults)?;
+                // A directory's block that a second inode claims is not among its own yet.
+                if !clones::mend(&mut ed, scanned, faults)? {
+                    dir_map::mend(&mut ed, faults)?;
+                }
+            }
+        }
+        (Stage::Directories, Some(scanned)) => dir::mend(&mut ed, scanned, faults)?,
+        (Stage::Links, Some(scanned)) => {
+            // Names come first, as they change the number of links.
+            if !connect::mend(&mut ed, scanned, faults)? {
+                links::mend(&mut ed, scanned, faults)?;
+            }
+        }
+        (Stage::Groups, Some(scanned)) => {
+            groups::mend(&mut ed, faults)?;
+            quota::mend(&mut ed, scanned, faults)?;
+        }
+        (_, None) => {}
+    }
+    Ok(ed.into_patch())
+}
+
+/// Changes that mark the file system as clean and without recorded errors; `None` if it is.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn mark_clean(cx: &Context<'_>) -> Result<Option<Edits>> {
+    let state = cx.sb.raw.state.get();
+    let is_clean = state & STATE_CLEAN != 0 && state & STATE_ERROR == 0;
+    if is_clean && cx.sb.raw.error_count.get() == 0 {
+        return Ok(None);
+    }
+    let mut ed = Editor::new(cx);
+    groups::mark_clean(&mut ed)?;
+    Ok(Some(ed.into_patch()))
+}
