@@ -62,7 +62,12 @@ pub(crate) fn read_inode(
 }
 
 /// True if the inode could be that of a journal.
-pub(crate) fn is_journal(view: &View<'_>, sb: &Superblock, descs: &[GroupDesc], ino: Ino) -> Result<bool> {
+pub(crate) fn is_journal(
+    view: &View<'_>,
+    sb: &Superblock,
+    descs: &[GroupDesc],
+    ino: Ino,
+) -> Result<bool> {
     let Some(raw) = read_inode(view, &sb.geometry, descs, ino)? else {
         return Ok(false);
     };

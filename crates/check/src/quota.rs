@@ -13,20 +13,20 @@ use std::collections::HashMap;
 use uext4_ondisk::Inode;
 
 /// Bytes of a block of a quota file.
-const BLOCK: usize = 1024;
+pub(crate) const BLOCK: usize = 1024;
 /// First words of the files of users, groups and projects.
-const MAGIC: [u32; 3] = [0xd9c0_1f11, 0xd9c0_1927, 0xd9c0_3f14];
-const VERSION: u32 = 1;
+pub(crate) const MAGIC: [u32; 3] = [0xd9c0_1f11, 0xd9c0_1927, 0xd9c0_3f14];
+pub(crate) const VERSION: u32 = 1;
 /// Bytes of the fields in the first block.
 const BLOCKS_AT: usize = 20;
 const FREE_BLOCK_AT: usize = 24;
 const FREE_ENTRY_AT: usize = 28;
 /// Levels of the tree above the leaves, and references of a block.
-const DEPTH: u32 = 4;
+pub(crate) const DEPTH: u32 = 4;
 const REFERENCES: usize = BLOCK / 4;
 /// A leaf: bytes before the entries, bytes of an entry, and fields of it.
-const LEAF_HEADER: usize = 16;
-const ENTRY: usize = 72;
+pub(crate) const LEAF_HEADER: usize = 16;
+pub(crate) const ENTRY: usize = 72;
 const ENTRY_INODES_AT: usize = 24;
 const ENTRY_SPACE_AT: usize = 48;
 
@@ -35,6 +35,11 @@ const ENTRY_SPACE_AT: usize = 48;
 pub(crate) struct Usage([BTreeMap<u32, (u64, u64)>; 3]);
 
 impl Usage {
+    /// Space and inodes of each owner: of users (0), groups (1) or projects (2).
+    pub(crate) fn of(&self, kind: usize) -> Option<&BTreeMap<u32, (u64, u64)>> {
+        self.0.get(kind)
+    }
+
     /// Counts an inode, if quota files are kept and it is not one of the file system's own.
     pub(crate) fn add(&mut self, cx: &Context<'_>, ino: Ino, inode: &Inode) {
         if !cx.ro_compat(RoCompat::QUOTA) || is_hidden(cx, ino) {
@@ -106,7 +111,8 @@ pub(crate) fn run(cx: &Context<'_>, usage: &Usage, faults: &mut Faults) -> Resul
     Ok(())
 }
 
-struct QuotaFile<'c, 'd> {
+/// A quota file that is being read.
+pub(crate) struct QuotaFile<'c, 'd> {
     cx: &'c Context<'d>,
     runs: Vec<Run>,
     /// Blocks of the file, by its own word.
@@ -114,11 +120,13 @@ struct QuotaFile<'c, 'd> {
     /// Blocks that were read, and how far above the leaves they are.
     seen: HashMap<u32, u32>,
     found: BTreeMap<u32, (u64, u64)>,
+    /// The entries whole, if they are wanted.
+    entries: Option<BTreeMap<u32, Vec<u8>>>,
 }
 
 impl<'c, 'd> QuotaFile<'c, 'd> {
     /// `None` if there is no such regular file.
-    fn open(cx: &'c Context<'d>, ino: Ino) -> Result<Option<Self>> {
+    pub(crate) fn open(cx: &'c Context<'d>, ino: Ino) -> Result<Option<Self>> {
         let Some(raw) = read_inode(&cx.view, &cx.geo, &cx.descs, ino)? else {
             return Ok(None);
         };
@@ -138,7 +146,19 @@ impl<'c, 'd> QuotaFile<'c, 'd> {
             blocks: size,
             seen: HashMap::new(),
             found: BTreeMap::new(),
+            entries: None,
         }))
+    }
+
+    /// The first block, and every entry that a sound part of the tree leads to.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn entries(&mut self) -> Result<(Vec<u8>, BTreeMap<u32, Vec<u8>>)> {
+        let first = self.read(0)?;
+        self.entries = Some(BTreeMap::new());
+        self.tree(1, DEPTH)?;
+        Ok((first, self.entries.take().unwrap_or_default()))
     }
 
     /// A block of the file; one that is not there reads as zeros.
@@ -198,6 +218,9 @@ impl<'c, 'd> QuotaFile<'c, 'd> {
             let word = |at| le32(entry, at).unwrap_or(0);
             let long = |at: usize| u64::from(word(at + 4)) << 32 | u64::from(word(at));
             if entry.iter().any(|b| *b != 0) {
+                if let Some(all) = &mut self.entries {
+                    all.insert(word(0), entry.to_vec());
+                }
                 let sum = (long(ENTRY_SPACE_AT), long(ENTRY_INODES_AT));
                 self.found.insert(word(0), sum);
             }

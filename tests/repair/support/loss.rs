@@ -7,6 +7,10 @@ use uext4_ondisk::Ino;
 pub fn losses(kept: &Contents, ours: &Contents) -> Vec<String> {
     let mut lost = Vec::new();
     for (path, ino) in &kept.names {
+        if path == b"/lost+found" && !ours.names.contains_key(path) {
+            // It may have been made in vain.
+            continue;
+        }
         let shown = path.escape_ascii();
         let theirs = &kept.files[ino];
         if path.starts_with(b"/lost+found/#") {

@@ -92,7 +92,12 @@ fn set_parent(ed: &mut Editor<'_, '_>, scanned: &Scanned, dir: &Dir, parent: Ino
         }
         return Ok(());
     }
-    let Some(first) = scanned.dirs.blocks_of(dir).first().filter(|b| b.lblk == Lblk(0)) else {
+    let Some(first) = scanned
+        .dirs
+        .blocks_of(dir)
+        .first()
+        .filter(|b| b.lblk == Lblk(0))
+    else {
         return Ok(());
     };
     let mut block = ed.block(first.pblk)?;

@@ -80,7 +80,8 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
     };
     let places = faults.iter().any(is_place);
     for g in (0..ed.cx.geo.groups_count).map(GroupNo) {
-        let of_group = |kind: FaultKind| faults.iter().any(|f| f.group == Some(g) && f.kind == kind);
+        let of_group =
+            |kind: FaultKind| faults.iter().any(|f| f.group == Some(g) && f.kind == kind);
         let checksum = of_group(FaultKind::Structure(C::GroupDescChecksum));
         let uninit = of_group(FaultKind::GroupUninit);
         let unused = of_group(FaultKind::Structure(C::GroupDescUnusedInodes));

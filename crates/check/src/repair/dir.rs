@@ -145,7 +145,8 @@ fn mend_dir(
     for block in scanned.dirs.blocks_of(dir) {
         homeless.extend(mender.block(ed, block.lblk, block.pblk)?);
     }
-    if !keeps_tree && dir.indexed
+    if !keeps_tree
+        && dir.indexed
         && let Some(mut inode) = ed.decoded(dir.ino)?
     {
         inode.flags &= !InodeFlags::INDEX;
@@ -186,7 +187,10 @@ impl DirMender<'_, '_> {
         let mut kept: Vec<Record> = Vec::new();
         let mut dots = [None, None];
         for (i, record) in found.into_iter().enumerate() {
-            if lblk == Lblk(0) && i < 2 && record.name == [&b"."[..], b".."].get(i).copied().unwrap_or(b"") {
+            if lblk == Lblk(0)
+                && i < 2
+                && record.name == [&b"."[..], b".."].get(i).copied().unwrap_or(b"")
+            {
                 if let Some(slot) = dots.get_mut(i) {
                     *slot = Some(record);
                 }
@@ -316,12 +320,7 @@ fn parent_or_root(cx: &Context<'_>, parent: Ino) -> Ino {
 }
 
 /// Gives a record a place in any block of a linear directory.
-fn insert(
-    ed: &mut Editor<'_, '_>,
-    scanned: &Scanned,
-    dir: &Dir,
-    record: &Record,
-) -> Result<bool> {
+fn insert(ed: &mut Editor<'_, '_>, scanned: &Scanned, dir: &Dir, record: &Record) -> Result<bool> {
     let blocks: Vec<Pblk> = scanned.dirs.blocks_of(dir).iter().map(|b| b.pblk).collect();
     for at in blocks {
         if insert_into(ed, dir.seed, at, record)? {

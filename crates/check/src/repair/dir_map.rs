@@ -11,7 +11,9 @@ use uext4_ondisk::{Extent, Inode, dir_block_init_dots, dir_checksum_set};
 /// # Errors
 /// The device's.
 pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
-    for ino in inodes_of(faults, |k| matches!(k, FaultKind::DirEmpty | FaultKind::DirHole)) {
+    for ino in inodes_of(faults, |k| {
+        matches!(k, FaultKind::DirEmpty | FaultKind::DirHole)
+    }) {
         let Some(mut inode) = ed.decoded(ino)? else {
             continue;
         };

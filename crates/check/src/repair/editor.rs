@@ -42,8 +42,7 @@ impl<'c, 'd> Editor<'c, 'd> {
     pub(crate) fn block(&self, at: Pblk) -> Result<Vec<u8>> {
         let mut block = vec![0; self.cx.block_size()];
         self.cx.view.read(at, &mut block)?;
-        self.patch
-            .apply(at.0 << self.cx.geo.block_bits, &mut block);
+        self.patch.apply(at.0 << self.cx.geo.block_bits, &mut block);
         Ok(block)
     }
 

@@ -33,25 +33,19 @@ fn entries(bytes: &[u8], is_root: bool) -> u16 {
     if fits { node.len() } else { room as u16 }
 }
 
-fn node(
-    ed: &Editor<'_, '_>,
-    bytes: &[u8],
-    depth: Option<u16>,
-    map: &mut Map,
-) -> Result<()> {
+fn node(ed: &Editor<'_, '_>, bytes: &[u8], depth: Option<u16>, map: &mut Map) -> Result<()> {
     let view = ExtentNode::new(bytes);
     let depth = depth.unwrap_or_else(|| view.depth());
     let count = entries(bytes, bytes.len() == 60);
     if depth > EXTENT_DEPTH_MAX {
         return Ok(());
     }
+    if depth == 0 {
+        let entries = (0..usize::from(count)).filter_map(|i| entry_extent(bytes, i));
+        map.push_node(&entries.collect::<Vec<_>>(), &ed.cx.geo);
+        return Ok(());
+    }
     for i in 0..usize::from(count) {
-        if depth == 0 {
-            if let Some(e) = entry_extent(bytes, i) {
-                map.push(e, &ed.cx.geo);
-            }
-            continue;
-        }
         let Some(idx) = entry_index(bytes, i) else {
             continue;
         };

@@ -49,7 +49,11 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, dir: &Dir, faults: &[Fault]) -> Resu
 
 fn mend_part(cx: &Context<'_>, dir: &Dir, faults: &[Fault], part: &mut [u8]) {
     let found = records::read(part, part.len(), cx.geo.inodes_count);
-    let has = |kind| faults.iter().any(|f| f.ino == Some(dir.ino) && f.kind == kind);
+    let has = |kind| {
+        faults
+            .iter()
+            .any(|f| f.ino == Some(dir.ino) && f.kind == kind)
+    };
     let mut names: Vec<Vec<u8>> = Vec::new();
     let kept: Vec<Record> = found
         .into_iter()

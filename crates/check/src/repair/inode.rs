@@ -77,13 +77,13 @@ fn is_later(kind: FaultKind) -> bool {
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn mend(
-    ed: &mut Editor<'_, '_>,
-    scanned: &Scanned,
-    faults: &[Fault],
-) -> Result<bool> {
+pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault]) -> Result<bool> {
     let mut by_inode: Map<Ino, Wrong<'_>> = Map::new();
+    let resize = ed.cx.sb.compat.contains(Compat::RESIZE_INODE);
     for fault in faults.iter().filter(|f| !is_later(f.kind)) {
+        if resize && fault.ino == Some(Ino::RESIZE) {
+            continue;
+        }
         // A tree block with two owners is written anew when it gets its copy.
         let shared = |at: Pblk| scanned.is_shared(ed.cx, at);
         if fault.pblk.is_some_and(shared) && !is_own(fault) {
@@ -111,12 +111,7 @@ fn is_own(fault: &Fault) -> bool {
     })
 }
 
-fn mend_one(
-    ed: &mut Editor<'_, '_>,
-    scanned: &Scanned,
-    ino: Ino,
-    wrong: &Wrong<'_>,
-) -> Result<()> {
+fn mend_one(ed: &mut Editor<'_, '_>, scanned: &Scanned, ino: Ino, wrong: &Wrong<'_>) -> Result<()> {
     let Some(mut raw) = ed.inode(ino)? else {
         return Ok(());
     };
@@ -135,10 +130,10 @@ fn mend_one(
     if wrong.map() && inode.flags.contains(InodeFlags::INLINE_DATA) {
         inode.flags &= !InodeFlags::INLINE_DATA;
     }
-    let is_mapped = kind::is_mapped(&inode);
+    let is_mapped = kind::is_mapped(&inode) || ino == Ino::BAD_BLOCKS;
     if wrong.map() && is_mapped {
         mend_map(ed, scanned, ino, &mut inode)?;
-    } else if is_mapped && ino != Ino::RESIZE {
+    } else if is_mapped {
         count(ed, wrong, ino, &raw, &mut inode)?;
     } else if wrong.has(FaultKind::InodeBlocks) || wrong.structure("InodeHuge") {
         let xattr_blocks = counter(ed.cx).check_xattrs(ino, &raw, &inode)?;
@@ -157,12 +152,14 @@ fn mend_one(
 /// The size that leads to attributes, or else the usual one.
 fn mend_extra_size(cx: &Context<'_>, raw: &mut [u8]) {
     let room = raw.len().saturating_sub(GOOD_OLD_INODE_SIZE);
-    let leads = |extra: &usize| {
-        le32(raw, GOOD_OLD_INODE_SIZE + extra) == Some(uext4_ondisk::XATTR_MAGIC)
-    };
+    let leads =
+        |extra: &usize| le32(raw, GOOD_OLD_INODE_SIZE + extra) == Some(uext4_ondisk::XATTR_MAGIC);
     let usual = usize::from(cx.geo.want_extra_isize.min(32)) & !3;
     let sizes = [usual, 32, 28].into_iter().chain((4..room).step_by(4));
-    let extra = sizes.clone().filter(|e| *e != 0 && e + 4 <= room).find(leads);
+    let extra = sizes
+        .clone()
+        .filter(|e| *e != 0 && e + 4 <= room)
+        .find(leads);
     put16(raw, EXTRA_AT, extra.unwrap_or(usual.min(room)) as u16);
 }
 
@@ -289,12 +286,7 @@ fn mend_flags(
 }
 
 /// Cuts what can't be right, and writes the map again.
-fn mend_map(
-    ed: &mut Editor<'_, '_>,
-    scanned: &Scanned,
-    ino: Ino,
-    inode: &mut Inode,
-) -> Result<()> {
+fn mend_map(ed: &mut Editor<'_, '_>, scanned: &Scanned, ino: Ino, inode: &mut Inode) -> Result<()> {
     let mut found = map::read(ed, inode)?;
     if matches!(inode.file_type(), FileType::Directory | FileType::Symlink) {
         for e in &mut found.runs {

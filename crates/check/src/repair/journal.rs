@@ -42,11 +42,12 @@ pub(crate) fn replay(ed: &mut Editor<'_, '_>) -> Result<()> {
 }
 
 /// Changes the journal's superblock, with its checksum.
-fn change_journal_super(
-    ed: &mut Editor<'_, '_>,
-    change: impl FnOnce(&mut [u8]),
-) -> Result<()> {
-    let first = ed.cx.log.as_ref().and_then(|l| filemap::find(&l.runs, Lblk(0)));
+fn change_journal_super(ed: &mut Editor<'_, '_>, change: impl FnOnce(&mut [u8])) -> Result<()> {
+    let first = ed
+        .cx
+        .log
+        .as_ref()
+        .and_then(|l| filemap::find(&l.runs, Lblk(0)));
     let Some(first) = first else {
         return Ok(());
     };
@@ -70,9 +71,7 @@ fn seal(block: &mut [u8]) {
 /// The device's.
 pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
     let cx = ed.cx;
-    let of_journal = |f: &&Fault| {
-        matches!(f.kind, FaultKind::Structure(kind) if format!("{kind:?}").starts_with("Journal"))
-    };
+    let of_journal = |f: &&Fault| matches!(f.kind, FaultKind::Structure(kind) if format!("{kind:?}").starts_with("Journal"));
     if faults.iter().any(|f| f.kind == FaultKind::JournalInode) {
         return remove(ed);
     }

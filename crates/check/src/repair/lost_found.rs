@@ -9,7 +9,8 @@ use crate::passes::Scanned;
 use crate::prelude::*;
 use std::collections::HashSet;
 use uext4_ondisk::{
-    Extent, Generation, Inode, Timestamp, dir_block_init_dots, dir_checksum_set, dir_data_end,
+    Extent, Generation, GroupFlags, Inode, Timestamp, dir_block_init_dots, dir_checksum_set,
+    dir_data_end,
 };
 
 /// Its name in the root.
@@ -36,7 +37,12 @@ impl LostFound {
             return Ok(None);
         };
         let mut entry = None;
-        let blocks: Vec<Pblk> = scanned.dirs.blocks_of(root).iter().map(|b| b.pblk).collect();
+        let blocks: Vec<Pblk> = scanned
+            .dirs
+            .blocks_of(root)
+            .iter()
+            .map(|b| b.pblk)
+            .collect();
         for at in &blocks {
             let block = ed.block(*at)?;
             let end = dir_data_end(block.len(), ed.cx.seed.is_some());
@@ -185,19 +191,33 @@ fn add_to(
     }
 }
 
-/// An inode that is not in use; among those that have ever been, or the group has no count of these.
-fn free_inode(ed: &Editor<'_, '_>) -> Result<Option<Ino>> {
+/// An inode that is not in use: one that was before, or else the first of a group that never was.
+fn free_inode(ed: &mut Editor<'_, '_>) -> Result<Option<Ino>> {
     let cx = ed.cx;
-    for g in (0..cx.geo.groups_count).map(GroupNo) {
-        for index in 0..cx.inodes_in_use_max(g) {
-            let ino = cx.geo.ino_in_group(g, index);
-            if cx.is_reserved(ino) || cx.inodes.state(ino).used() {
-                continue;
-            }
-            if ed.inode(ino)?.is_some() {
-                return Ok(Some(ino));
-            }
+    let groups = || (0..cx.geo.groups_count).map(GroupNo);
+    let free = |g: GroupNo, i: u32| {
+        let ino = cx.geo.ino_in_group(g, i);
+        let free = !cx.is_reserved(ino) && !cx.inodes.state(ino).used();
+        free.then_some(ino)
+    };
+    for g in groups() {
+        let ino = (0..cx.inodes_in_use_max(g)).find_map(|i| free(g, i));
+        if ino.is_some() && cx.desc(g).is_some() {
+            return Ok(ino);
         }
+    }
+    for g in groups() {
+        let index = cx.inodes_in_use_max(g);
+        let Some(mut desc) = cx.desc(g).copied() else {
+            continue;
+        };
+        let Some(ino) = free(g, index).filter(|_| index < cx.geo.inodes_per_group) else {
+            continue;
+        };
+        desc.flags &= !GroupFlags::INODE_UNINIT;
+        desc.itable_unused = cx.geo.inodes_per_group - index - 1;
+        ed.put_desc(g, &desc)?;
+        return Ok(Some(ino));
     }
     Ok(None)
 }

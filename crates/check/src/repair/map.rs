@@ -15,6 +15,43 @@ pub(crate) struct Map {
     seen: HashSet<Pblk>,
     /// The file block that the next run starts at or after.
     next: u64,
+    /// Runs of nodes, to be put in order.
+    unsorted: Vec<Extent>,
+}
+
+/// The part of a run that lies in the file system and in what a file may have.
+fn clip(mut e: Extent, geo: &Geometry) -> Option<Extent> {
+    if !geo.block_bounds().contains(e.pblk, 1) || e.lblk > Lblk::MAX || e.len == 0 {
+        return None;
+    }
+    let room = geo.blocks_count.saturating_sub(e.pblk.0);
+    let left = u64::from(Lblk::MAX.0) + 1 - u64::from(e.lblk.0);
+    e.len = u64::from(e.len).min(room).min(left) as u16;
+    Some(e)
+}
+
+/// A longest list of entries with ascending file blocks, in their order.
+fn longest_ascending(entries: &[Extent]) -> Vec<Extent> {
+    // For each length, the entry with the lowest file block that ends such a list; and for each entry the one before.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = Vec::new();
+    let lblk = |i: &usize| entries.get(*i).map(|e| e.lblk);
+    for (i, e) in entries.iter().enumerate() {
+        let at = ends.partition_point(|end| lblk(end) < Some(e.lblk));
+        before.push(at.checked_sub(1).and_then(|b| ends.get(b).copied()));
+        match ends.get_mut(at) {
+            Some(end) => *end = i,
+            None => ends.push(i),
+        }
+    }
+    let mut list = Vec::new();
+    let mut at = ends.last().copied();
+    while let Some(i) = at {
+        list.extend(entries.get(i));
+        at = before.get(i).copied().flatten();
+    }
+    list.reverse();
+    list
 }
 
 impl Map {
@@ -45,17 +82,37 @@ impl Map {
         e.lblk.0 = e.lblk.0.saturating_add(skip as u32);
         e.pblk.0 = e.pblk.0.saturating_add(skip);
         e.len -= skip as u16;
-        let bounds = geo.block_bounds();
-        if !bounds.contains(e.pblk, 1) || e.lblk > Lblk::MAX {
+        let Some(e) = clip(e, geo) else {
             return;
-        }
-        let room = geo.blocks_count.saturating_sub(e.pblk.0);
-        let left = u64::from(Lblk::MAX.0) + 1 - u64::from(e.lblk.0);
-        e.len = u64::from(e.len).min(room).min(left) as u16;
+        };
         self.next = e.end();
         match self.runs.last_mut() {
             Some(last) if last.can_merge(&e) => last.len += e.len,
             _ => self.runs.push(e),
+        }
+    }
+
+    /// Adds the runs of a node whose entries may be out of order: as many as follow each other are right. One that
+    /// reaches into the next is cut.
+    pub(crate) fn push_node(&mut self, entries: &[Extent], geo: &Geometry) {
+        let sound: Vec<Extent> = entries.iter().filter_map(|e| clip(*e, geo)).collect();
+        let kept = longest_ascending(&sound);
+        for (i, e) in kept.iter().enumerate() {
+            let mut e = *e;
+            if let Some(next) = kept.get(i + 1) {
+                let room = next.lblk.0.saturating_sub(e.lblk.0);
+                e.len = u32::from(e.len).min(room) as u16;
+            }
+            self.unsorted.push(e);
+        }
+    }
+
+    /// Puts the runs of all nodes in order.
+    pub(crate) fn sort(&mut self, geo: &Geometry) {
+        let mut all = std::mem::take(&mut self.unsorted);
+        all.sort_by_key(|e| e.lblk);
+        for e in all {
+            self.push(e, geo);
         }
     }
 
@@ -97,6 +154,7 @@ pub(crate) fn read(ed: &Editor<'_, '_>, inode: &Inode) -> Result<Map> {
     let mut map = Map::default();
     if inode.flags.contains(InodeFlags::EXTENTS) {
         extents::read(ed, &inode.i_block, &mut map)?;
+        map.sort(&ed.cx.geo);
     } else {
         block_map::read(ed, &inode.i_block, &mut map)?;
     }
@@ -134,4 +192,32 @@ pub(crate) fn write(
         inode.i_block = root;
     }
     root.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_wrong_entry_costs_only_itself() {
+        let runs = |blocks: &[u32]| -> Vec<Extent> {
+            let run = |lblk: &u32| Extent {
+                lblk: Lblk(*lblk),
+                len: 1,
+                unwritten: false,
+                pblk: Pblk(7),
+            };
+            blocks.iter().map(run).collect()
+        };
+        let kept = |blocks: &[u32]| -> Vec<u32> {
+            longest_ascending(&runs(blocks))
+                .iter()
+                .map(|e| e.lblk.0)
+                .collect()
+        };
+        assert_eq!(kept(&[1, 900, 3, 5, 7]), [1, 3, 5, 7]);
+        assert_eq!(kept(&[10, 20, 0, 30]), [10, 20, 30]);
+        assert_eq!(kept(&[1, 1, 2]).len(), 2);
+        assert!(kept(&[]).is_empty());
+    }
 }

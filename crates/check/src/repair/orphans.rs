@@ -1,8 +1,8 @@
 //! Orphans: the list through deletion times, and the orphan file.
 
 use super::editor::{Editor, now};
-use super::map::{self, NodePool};
 use super::kind;
+use super::map::{self, NodePool};
 use crate::filemap;
 use crate::prelude::*;
 use std::collections::BTreeSet;
@@ -101,7 +101,12 @@ fn clear_file(ed: &mut Editor<'_, '_>) -> Result<bool> {
 
 /// The inode of an orphan file that can't be used is freed.
 fn free_file(ed: &mut Editor<'_, '_>) -> Result<()> {
-    let Some(ino) = ed.cx.sb.orphan_file().filter(|ino| !ed.cx.is_reserved(*ino)) else {
+    let Some(ino) = ed
+        .cx
+        .sb
+        .orphan_file()
+        .filter(|ino| !ed.cx.is_reserved(*ino))
+    else {
         return Ok(());
     };
     let Some(mut inode) = ed.decoded(ino)? else {

@@ -85,7 +85,9 @@ pub(crate) fn read(block: &[u8], end: usize, inodes: u32) -> Vec<Record> {
             let after_name = at.saturating_add(dirent_size(h.name_len).max(DIRENT_MIN));
             let leads_on = |to: usize| to <= end && leads.get(to / 4) == Some(&true);
             let possible = h.ino <= inodes && h.name_len > 0;
-            let on = (at / 4 + 3..=end / 4).map(|i| i * 4).find(|to| leads_on(*to));
+            let on = (at / 4 + 3..=end / 4)
+                .map(|i| i * 4)
+                .find(|to| leads_on(*to));
             next = match on {
                 // The name is sound if the records go on behind it.
                 Some(_) if leads_on(after_name) => after_name,

@@ -95,6 +95,7 @@ fn of_superblock(kind: FaultKind) -> Option<Remedy> {
         F::SuperblockChecksum | F::SuperblockGeometry => {
             careful("takes what does not change from a backup")
         }
+        F::DeviceTooSmall => careful("takes the size from a backup, if one fits the device"),
         F::SuperblockField => careful("sets the field to its usual value"),
         F::SuperblockFreeBlocks | F::SuperblockFreeInodes => safe("counts again"),
         F::BackupSuperblock => safe("copies the superblock"),
@@ -137,7 +138,9 @@ fn of_inode(kind: FaultKind) -> Option<Remedy> {
         F::InodeMode | F::RootMode => careful("gives the inode the type that its data has"),
         F::InodeDtime | F::InodeZeroDtime | F::InodeLostOrphan => safe("corrects the time"),
         F::InodeReserved => careful("clears the inode"),
-        F::InodeFlags | F::HtreeFlag => careful("clears the flags, or sets the one that is missing"),
+        F::InodeFlags | F::HtreeFlag => {
+            careful("clears the flags, or sets the one that is missing")
+        }
         F::InodeField | F::InodeTime => safe("clears what has no meaning"),
         F::InodeSize => careful("sets the size by the blocks"),
         F::InodeBlocks => safe("counts the blocks again"),
@@ -147,16 +150,13 @@ fn of_inode(kind: FaultKind) -> Option<Remedy> {
         F::ExtentIdxKey => safe("sets the key by the first entry"),
         F::ExtentEmptyLeaf => safe("removes the leaf"),
         F::ExtentUnwritten => careful("marks the extent as written"),
-        F::MapBlock | F::MapTooLarge => {
-            lossy("clears the pointer", "the data that it led to")
-        }
+        F::MapBlock | F::MapTooLarge => lossy("clears the pointer", "the data that it led to"),
         F::BlockShared | F::BlockIsMetadata => {
             careful("copies the blocks, so that each file has its own")
         }
-        F::XattrBlock
-        | F::XattrName
-        | F::XattrOverlap
-        | F::XattrValueInode => lossy("removes what can't be right", "extended attributes"),
+        F::XattrBlock | F::XattrName | F::XattrOverlap | F::XattrValueInode => {
+            lossy("removes what can't be right", "extended attributes")
+        }
         F::XattrContext => lossy("clears the flag", "that the data is encrypted"),
         F::XattrRefcount | F::XattrInodeRefcount => safe("counts again"),
         _ => None,
@@ -171,9 +171,7 @@ fn of_directory(kind: FaultKind) -> Option<Remedy> {
         F::DirDot | F::DirDotDot => careful("writes the entry"),
         F::DirDotDotParent => safe("sets `..` to the directory that has the name"),
         F::DirLinkedTwice => lossy("keeps the first name", "the other names"),
-        F::DirUnconnected | F::DirLoop | F::Unattached => {
-            careful("gives it a name in lost+found")
-        }
+        F::DirUnconnected | F::DirLoop | F::Unattached => careful("gives it a name in lost+found"),
         F::EntryIno | F::EntryUnused => lossy("removes the entry", "a name without a file"),
         F::EntryName => careful("replaces the characters, or removes the entry"),
         F::EntryDuplicate => careful("renames the later entry"),

@@ -12,7 +12,7 @@ const DOUBLE_AT: usize = 13 * 4;
 /// # Errors
 /// The device's.
 pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
-    let mine = |f: &Fault| f.kind == FaultKind::ResizeInode;
+    let mine = |f: &Fault| f.ino == Some(Ino::RESIZE);
     if !faults.iter().any(mine) || !ed.cx.sb.compat.contains(Compat::RESIZE_INODE) {
         return Ok(());
     }

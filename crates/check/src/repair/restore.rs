@@ -2,9 +2,7 @@
 
 use crate::edits::Edits;
 use crate::prelude::*;
-use uext4_ondisk::{
-    EXT4_MAGIC, FormatError, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE,
-};
+use uext4_ondisk::{EXT4_MAGIC, FormatError, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 
 /// Groups that have a backup in most file systems.
 const GROUPS: [u64; 10] = [1, 3, 5, 7, 9, 25, 27, 49, 81, 125];

@@ -12,11 +12,7 @@ const LINKS_AT: usize = 0x1a;
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn inodes(
-    ed: &mut Editor<'_, '_>,
-    scanned: &Scanned,
-    faults: &[Fault],
-) -> Result<bool> {
+pub(crate) fn inodes(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault]) -> Result<bool> {
     let cx = ed.cx;
     let unused = |f: &&Fault| f.kind == FaultKind::EntryUnused;
     let mut lowest_unused: BTreeMap<GroupNo, u32> = BTreeMap::new();
@@ -55,6 +51,9 @@ fn looks_used(ed: &Editor<'_, '_>, ino: Ino) -> Result<bool> {
     };
     let file_type = FileType::from_mode(le16(&raw, 0).unwrap_or(0));
     let linked = le16(&raw, LINKS_AT).is_some_and(|links| links > 0);
-    let sum = ed.cx.seed.is_none_or(|seed| inode_checksum_ok(&raw, seed, ino));
+    let sum = ed
+        .cx
+        .seed
+        .is_none_or(|seed| inode_checksum_ok(&raw, seed, ino));
     Ok(file_type != FileType::Unknown && linked && sum)
 }

@@ -22,11 +22,7 @@ pub(crate) fn inodes_of(faults: &[Fault], of: impl Fn(FaultKind) -> bool) -> BTr
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn repair(
-    cx: &Context<'_>,
-    examined: &Examined<'_>,
-    faults: &[Fault],
-) -> Result<Edits> {
+pub(crate) fn repair(cx: &Context<'_>, examined: &Examined<'_>, faults: &[Fault]) -> Result<Edits> {
     let mut ed = Editor::new(cx);
     match (examined.stage, &examined.scanned) {
         (Stage::Superblock, _) => {
@@ -47,10 +43,10 @@ pub(crate) fn repair(
             let changed = inode::mend(&mut ed, scanned, faults)?;
             // What is in use is known only once all maps are sound.
             if !changed && !values::mend(&mut ed, scanned, faults)? {
-                resize::mend(&mut ed, faults)?;
                 // A directory's block that a second inode claims is not among its own yet.
                 if !clones::mend(&mut ed, scanned, faults)? {
                     dir_map::mend(&mut ed, faults)?;
+                    resize::mend(&mut ed, faults)?;
                 }
             }
         }

@@ -148,7 +148,10 @@ pub(crate) fn copy_to_backups(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Resu
     let Some(primary) = primary.get(from..from.saturating_add(SUPERBLOCK_SIZE)) else {
         return Ok(());
     };
-    for fault in faults.iter().filter(|f| f.kind == FaultKind::BackupSuperblock) {
+    for fault in faults
+        .iter()
+        .filter(|f| f.kind == FaultKind::BackupSuperblock)
+    {
         let (Some(group), Some(at)) = (fault.group, fault.pblk) else {
             continue;
         };
@@ -156,7 +159,8 @@ pub(crate) fn copy_to_backups(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Resu
         let bytes = block.get_mut(..SUPERBLOCK_SIZE);
         if let Some(bytes) = bytes {
             bytes.copy_from_slice(primary);
-            if let Some(raw) = RawSuperblock::mut_from(bytes).filter(|r| r.magic.get() == EXT4_MAGIC)
+            if let Some(raw) =
+                RawSuperblock::mut_from(bytes).filter(|r| r.magic.get() == EXT4_MAGIC)
             {
                 raw.block_group_nr = (group.0 as u16).into();
                 let kept = Incompat::RECOVER | Incompat::JOURNAL_DEV;

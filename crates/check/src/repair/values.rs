@@ -32,9 +32,9 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault])
         let there = state.used() && state.value();
         let raw = ed.inode(value)?.filter(|_| there);
         for r in same {
-            let hash = raw.as_ref().map(|raw| {
-                r.name_hash.rotate_left(16) ^ le32(raw, HASH_AT).unwrap_or(0)
-            });
+            let hash = raw
+                .as_ref()
+                .map(|raw| r.name_hash.rotate_left(16) ^ le32(raw, HASH_AT).unwrap_or(0));
             if values && hash != Some(r.hash) {
                 drop_value(ed, r.owner, value)?;
             }

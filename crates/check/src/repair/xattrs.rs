@@ -45,12 +45,19 @@ fn sound(base: &[u8], entries_at: usize, in_block: bool) -> XattrList {
             })
         } else {
             let end = start.saturating_add(size as usize);
-            let span = (start, start.saturating_add((size as usize).next_multiple_of(4)));
+            let span = (
+                start,
+                start.saturating_add((size as usize).next_multiple_of(4)),
+            );
             let apart = size == 0
                 || start >= ends.saturating_add(4)
                     && span.1 <= base.len()
                     && taken.iter().all(|t| span.1 <= t.0 || t.1 <= span.0);
-            let bytes = if size == 0 { Some(&[][..]) } else { base.get(start..end) };
+            let bytes = if size == 0 {
+                Some(&[][..])
+            } else {
+                base.get(start..end)
+            };
             let bytes = bytes.filter(|_| apart);
             let bytes = bytes.filter(|v| hash == 0 || is_hash(name, v, hash));
             if bytes.is_some() && size > 0 {
@@ -137,8 +144,10 @@ pub(crate) fn mend(
         return Ok(());
     };
     let of_xattrs = |f: &&&Fault| {
-        matches!(f.kind, FaultKind::XattrName | FaultKind::XattrOverlap | FaultKind::XattrRefcount)
-            || matches!(f.kind, FaultKind::Structure(k) if format!("{k:?}").starts_with("Xattr"))
+        matches!(
+            f.kind,
+            FaultKind::XattrName | FaultKind::XattrOverlap | FaultKind::XattrRefcount
+        ) || matches!(f.kind, FaultKind::Structure(k) if format!("{k:?}").starts_with("Xattr"))
     };
     let mut blocks: Vec<Pblk> = Vec::new();
     let mut inside = false;
