@@ -1,7 +1,9 @@
 //! Group descriptors: places of metadata from a backup, and checksums.
 
+use super::bitmap_places;
 use super::editor::Editor;
 use crate::prelude::*;
+use std::collections::BTreeSet;
 use uext4_ondisk::{GroupCsum, GroupFlags};
 
 /// Where a backup of a descriptor block lies: after the superblock of a backup group.
@@ -62,11 +64,57 @@ fn from_backup(ed: &Editor<'_, '_>, group: GroupNo) -> Result<Option<GroupDesc>>
     Ok(fallback)
 }
 
-/// Repairs descriptors.
+/// Inodes of a group that must be damaged before its table is searched elsewhere.
+const DAMAGED_MIN: usize = 3;
+
+/// Takes the place of an inode table from a backup where many inodes are damaged and it differs; false if none does.
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
+pub(crate) fn mend_tables(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<bool> {
+    let of_table = |kind: FaultKind| {
+        matches!(
+            kind,
+            FaultKind::Structure(CorruptKind::InodeChecksum)
+                | FaultKind::InodeMode
+                | FaultKind::RootMode
+                | FaultKind::InodeReserved
+        )
+    };
+    let mut damaged: BTreeMap<GroupNo, BTreeSet<Ino>> = BTreeMap::new();
+    for ino in faults
+        .iter()
+        .filter(|f| of_table(f.kind))
+        .filter_map(|f| f.ino)
+    {
+        if let Ok((group, _)) = ed.cx.geo.group_of_ino(ino) {
+            damaged.entry(group).or_default().insert(ino);
+        }
+    }
+    let mut changed = false;
+    for (group, inodes) in damaged {
+        let Some(mut desc) = ed.cx.desc(group).copied() else {
+            continue;
+        };
+        if inodes.len() < DAMAGED_MIN {
+            continue;
+        }
+        if let Some(backup) = from_backup(ed, group)?.filter(|b| b.inode_table != desc.inode_table)
+        {
+            desc.inode_table = backup.inode_table;
+            ed.put_desc(group, &desc)?;
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
+/// Repairs descriptors; false if none has a fault that is repaired here.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<bool> {
+    let mut changed = false;
     use CorruptKind as C;
     let is_place = |f: &Fault| match f.kind {
         FaultKind::GroupMetadataPlace
@@ -92,14 +140,15 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
             continue;
         };
         let before = desc;
-        let backup = match places || checksum {
-            true => from_backup(ed, g)?,
-            false => None,
-        };
-        if let Some(backup) = backup {
-            desc.block_bitmap = backup.block_bitmap;
-            desc.inode_bitmap = backup.inode_bitmap;
-            desc.inode_table = backup.inode_table;
+        if places || checksum {
+            match from_backup(ed, g)? {
+                Some(backup) => {
+                    desc.block_bitmap = backup.block_bitmap;
+                    desc.inode_bitmap = backup.inode_bitmap;
+                    desc.inode_table = backup.inode_table;
+                }
+                None => bitmap_places::find(ed, g, &mut desc)?,
+            }
         }
         if desc != before || checksum || uninit || unused {
             // What hides inodes or bitmaps can't be trusted then.
@@ -109,7 +158,8 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
             desc.free_inodes = 0;
             desc.used_dirs = 0;
             ed.put_desc(g, &desc)?;
+            changed = true;
         }
     }
-    Ok(())
+    Ok(changed)
 }

@@ -78,7 +78,8 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault])
             for block in scanned.dirs.blocks_of(dir) {
                 for record in entries_of(ed, dir, block.lblk, block.pblk)? {
                     let place = (block.pblk, record.offset.unwrap_or(0));
-                    if !twice.contains(&record.ino) || is_dots(&record.name) {
+                    let unnamed = record.name.is_empty() || is_dots(&record.name);
+                    if !twice.contains(&record.ino) || unnamed {
                         continue;
                     }
                     if record.ino != dir.ino && *first.entry(record.ino).or_insert(place) != place {

@@ -17,7 +17,7 @@ const ENTRY: usize = 12;
 /// # Errors
 /// The device's.
 pub(crate) fn read(ed: &Editor<'_, '_>, root: &[u8; 60], map: &mut Map) -> Result<()> {
-    node(ed, root, None, map)
+    node(ed, root, None, 1 << 32, map)
 }
 
 /// Entries that a node has room for, and those that it counts; none if that can't be right.
@@ -33,7 +33,13 @@ fn entries(bytes: &[u8], is_root: bool) -> u16 {
     if fits { node.len() } else { room as u16 }
 }
 
-fn node(ed: &Editor<'_, '_>, bytes: &[u8], depth: Option<u16>, map: &mut Map) -> Result<()> {
+fn node(
+    ed: &Editor<'_, '_>,
+    bytes: &[u8],
+    depth: Option<u16>,
+    end: u64,
+    map: &mut Map,
+) -> Result<()> {
     let view = ExtentNode::new(bytes);
     let depth = depth.unwrap_or_else(|| view.depth());
     let count = entries(bytes, bytes.len() == 60);
@@ -42,7 +48,7 @@ fn node(ed: &Editor<'_, '_>, bytes: &[u8], depth: Option<u16>, map: &mut Map) ->
     }
     if depth == 0 {
         let entries = (0..usize::from(count)).filter_map(|i| entry_extent(bytes, i));
-        map.push_node(&entries.collect::<Vec<_>>(), &ed.cx.geo);
+        map.push_node(&entries.collect::<Vec<_>>(), end, &ed.cx.geo);
         return Ok(());
     }
     for i in 0..usize::from(count) {
@@ -50,8 +56,11 @@ fn node(ed: &Editor<'_, '_>, bytes: &[u8], depth: Option<u16>, map: &mut Map) ->
             continue;
         };
         if ed.cx.bounds().contains(idx.child, 1) && map.enter(idx.child) {
+            let next = entry_index(bytes, i + 1).filter(|_| i + 1 < usize::from(count));
+            let next = next.filter(|next| next.lblk > idx.lblk);
+            let end = next.map_or(end, |next| u64::from(next.lblk.0));
             let child = ed.block(idx.child)?;
-            node(ed, &child, Some(depth - 1), map)?;
+            node(ed, &child, Some(depth - 1), end, map)?;
         }
     }
     Ok(())

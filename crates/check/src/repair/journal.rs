@@ -2,9 +2,12 @@
 
 use super::editor::Editor;
 use super::superblock::clear_journal;
+use super::{map, orphans};
 use crate::filemap;
 use crate::prelude::*;
-use uext4_ondisk::{JOURNAL_BLOCKS_MIN, JOURNAL_SUPER_SIZE, JournalHeader, RawJournalSuper, Tid};
+use uext4_ondisk::{
+    JOURNAL_BLOCKS_MIN, JOURNAL_SUPER_SIZE, JournalHeader, JournalSuper, RawJournalSuper, Tid,
+};
 
 /// Bytes of fields of the journal's superblock, which are big-endian.
 const SEQUENCE_AT: usize = 0x18;
@@ -65,27 +68,22 @@ fn seal(block: &mut [u8]) {
     }
 }
 
-/// Repairs the journal's superblock, or removes a journal that can't be used.
+/// Repairs what does not depend on which blocks are the journal's: its inode, an error that it records.
 ///
 /// # Errors
 /// The device's.
 pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
-    let cx = ed.cx;
-    let of_journal = |f: &&Fault| matches!(f.kind, FaultKind::Structure(kind) if format!("{kind:?}").starts_with("Journal"));
     if faults.iter().any(|f| f.kind == FaultKind::JournalInode) {
-        return remove(ed);
-    }
-    if let Some(fault) = faults.iter().find(of_journal) {
-        let (Some(ino), Some(first)) = (fault.ino, fault.pblk) else {
-            return Ok(());
+        return match revive(ed)? {
+            true => Ok(()),
+            false => remove(ed),
         };
-        return write_empty(ed, ino, first);
     }
     if faults.iter().any(|f| f.kind == FaultKind::JournalErrno) {
         change_journal_super(ed, |bytes| put_be32(bytes, ERRNO_AT, 0))?;
     }
     let pending = |f: &Fault| f.kind == FaultKind::JournalPending;
-    if faults.iter().any(pending) && cx.log.is_none() {
+    if faults.iter().any(pending) && ed.cx.log.is_none() {
         ed.change_super(|raw| {
             let incompat = raw.incompat() & !Incompat::RECOVER;
             raw.feature_incompat = incompat.bits().into();
@@ -94,10 +92,46 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
     Ok(())
 }
 
+/// Repairs the journal's superblock, once no other file claims its blocks.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn mend_late(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
+    let of_journal = |f: &&Fault| matches!(f.kind, FaultKind::Structure(kind) if format!("{kind:?}").starts_with("Journal"));
+    match faults.iter().find(of_journal).map(|f| (f.ino, f.pblk)) {
+        Some((Some(ino), Some(first))) => write_empty(ed, ino, first),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the inode of the journal a file in use again, if its first block is that of a journal.
+fn revive(ed: &mut Editor<'_, '_>) -> Result<bool> {
+    let Some(ino) = ed.cx.sb.journal_ino() else {
+        return Ok(false);
+    };
+    let Some(mut inode) = ed.decoded(ino)? else {
+        return Ok(false);
+    };
+    let found = map::read(ed, &inode)?;
+    let Some(first) = found.find(Lblk(0)) else {
+        return Ok(false);
+    };
+    if JournalSuper::parse(&ed.block(first)?, ed.cx.geo.block_size).is_err() {
+        return Ok(false);
+    }
+    inode.mode = FileType::Regular.to_mode() | inode.mode & 0o777;
+    inode.links = 1;
+    inode.dtime = 0;
+    ed.put_decoded(ino, &inode)?;
+    Ok(true)
+}
+
 /// Without the journal, its inode is cleared if it is one that is kept for it.
 fn remove(ed: &mut Editor<'_, '_>) -> Result<()> {
     let ino = ed.cx.sb.journal_ino();
     ed.change_super(clear_journal)?;
+    // An orphan file needs a journal.
+    orphans::remove_file(ed)?;
     if ino == Some(Ino::JOURNAL)
         && let Some(raw) = ed.inode(Ino::JOURNAL)?
     {

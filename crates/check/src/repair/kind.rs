@@ -1,6 +1,6 @@
 //! The type of an inode, if what it holds contradicts its mode.
 
-use super::editor::Editor;
+use super::editor::{Editor, now};
 use super::map;
 use crate::prelude::*;
 use uext4_ondisk::{EXTENT_MAGIC, EXTENT_ROOT_ENTRIES, Inode, dir_entries};
@@ -91,6 +91,10 @@ fn mend_link(ed: &mut Editor<'_, '_>, inode: &mut Inode) -> Result<()> {
     };
     if !mapped {
         let len = length(&inode.i_block).min(59);
+        if len == 0 {
+            delete(ed, inode);
+            return Ok(());
+        }
         inode.size = len as u64;
         if let Some(rest) = inode.i_block.get_mut(len..) {
             rest.fill(0);
@@ -104,8 +108,12 @@ fn mend_link(ed: &mut Editor<'_, '_>, inode: &mut Inode) -> Result<()> {
     let block = ed.block(at)?;
     let len = length(&block).min(block.len() - 1);
     let target = block.get(..len).unwrap_or(&[]);
+    if len == 0 {
+        delete(ed, inode);
+        return Ok(());
+    }
     inode.size = len as u64;
-    if len < inode.i_block.len() && len > 0 {
+    if len < inode.i_block.len() {
         inode.flags &= !InodeFlags::EXTENTS;
         inode.i_block = [0; 60];
         for (to, from) in inode.i_block.iter_mut().zip(target) {
@@ -119,4 +127,10 @@ fn mend_link(ed: &mut Editor<'_, '_>, inode: &mut Inode) -> Result<()> {
         map::write(ed, Ino::NONE, inode, &first, &mut pool);
     }
     Ok(())
+}
+
+/// A link that leads nowhere is deleted, as it can't be empty.
+fn delete(ed: &Editor<'_, '_>, inode: &mut Inode) {
+    inode.links = 0;
+    inode.dtime = now().max(ed.cx.geo.inodes_count);
 }

@@ -30,30 +30,6 @@ fn clip(mut e: Extent, geo: &Geometry) -> Option<Extent> {
     Some(e)
 }
 
-/// A longest list of entries with ascending file blocks, in their order.
-fn longest_ascending(entries: &[Extent]) -> Vec<Extent> {
-    // For each length, the entry with the lowest file block that ends such a list; and for each entry the one before.
-    let mut ends: Vec<usize> = Vec::new();
-    let mut before: Vec<Option<usize>> = Vec::new();
-    let lblk = |i: &usize| entries.get(*i).map(|e| e.lblk);
-    for (i, e) in entries.iter().enumerate() {
-        let at = ends.partition_point(|end| lblk(end) < Some(e.lblk));
-        before.push(at.checked_sub(1).and_then(|b| ends.get(b).copied()));
-        match ends.get_mut(at) {
-            Some(end) => *end = i,
-            None => ends.push(i),
-        }
-    }
-    let mut list = Vec::new();
-    let mut at = ends.last().copied();
-    while let Some(i) = at {
-        list.extend(entries.get(i));
-        at = before.get(i).copied().flatten();
-    }
-    list.reverse();
-    list
-}
-
 impl Map {
     /// Of runs that are in order.
     pub(crate) fn of(runs: Vec<Extent>) -> Self {
@@ -92,18 +68,13 @@ impl Map {
         }
     }
 
-    /// Adds the runs of a node whose entries may be out of order: as many as follow each other are right. One that
-    /// reaches into the next is cut.
-    pub(crate) fn push_node(&mut self, entries: &[Extent], geo: &Geometry) {
-        let sound: Vec<Extent> = entries.iter().filter_map(|e| clip(*e, geo)).collect();
-        let kept = longest_ascending(&sound);
-        for (i, e) in kept.iter().enumerate() {
-            let mut e = *e;
-            if let Some(next) = kept.get(i + 1) {
-                let room = next.lblk.0.saturating_sub(e.lblk.0);
-                e.len = u32::from(e.len).min(room) as u16;
-            }
-            self.unsorted.push(e);
+    /// Adds the runs of a node, which may be out of order. `end` is where the next node starts: an entry past it that
+    /// lower ones follow has a wrong number.
+    pub(crate) fn push_node(&mut self, entries: &[Extent], end: u64, geo: &Geometry) {
+        for (i, e) in entries.iter().enumerate() {
+            let later = entries.get(i + 1..).unwrap_or(&[]);
+            let stray = u64::from(e.lblk.0) >= end && later.iter().any(|l| l.lblk < e.lblk);
+            self.unsorted.extend(clip(*e, geo).filter(|_| !stray));
         }
     }
 
@@ -111,7 +82,12 @@ impl Map {
     pub(crate) fn sort(&mut self, geo: &Geometry) {
         let mut all = std::mem::take(&mut self.unsorted);
         all.sort_by_key(|e| e.lblk);
-        for e in all {
+        for (i, e) in all.iter().enumerate() {
+            let mut e = *e;
+            // One that reaches into the next is too long.
+            if let Some(next) = all.get(i + 1).filter(|next| next.lblk > e.lblk) {
+                e.len = u32::from(e.len).min(next.lblk.0 - e.lblk.0) as u16;
+            }
             self.push(e, geo);
         }
     }
@@ -192,32 +168,4 @@ pub(crate) fn write(
         inode.i_block = root;
     }
     root.is_some()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_wrong_entry_costs_only_itself() {
-        let runs = |blocks: &[u32]| -> Vec<Extent> {
-            let run = |lblk: &u32| Extent {
-                lblk: Lblk(*lblk),
-                len: 1,
-                unwritten: false,
-                pblk: Pblk(7),
-            };
-            blocks.iter().map(run).collect()
-        };
-        let kept = |blocks: &[u32]| -> Vec<u32> {
-            longest_ascending(&runs(blocks))
-                .iter()
-                .map(|e| e.lblk.0)
-                .collect()
-        };
-        assert_eq!(kept(&[1, 900, 3, 5, 7]), [1, 3, 5, 7]);
-        assert_eq!(kept(&[10, 20, 0, 30]), [10, 20, 30]);
-        assert_eq!(kept(&[1, 1, 2]).len(), 2);
-        assert!(kept(&[]).is_empty());
-    }
 }

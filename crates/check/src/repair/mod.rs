@@ -18,6 +18,7 @@
 //! | `connect`, `lost_found`, `links` | names for what has none; link counts |
 //! | `groups`, `quota`, `resize` | bitmaps and counters; quota files; the resize inode |
 
+mod bitmap_places;
 mod block_map;
 mod clones;
 mod connect;

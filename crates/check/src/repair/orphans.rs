@@ -38,15 +38,26 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
         raw.last_orphan = 0.into();
         let present = RoCompat::ORPHAN_PRESENT;
         raw.feature_ro_compat = (raw.ro_compat() & !present).bits().into();
-        if !usable && unusable {
-            raw.feature_compat = (raw.compat() & !Compat::ORPHAN_FILE).bits().into();
-            raw.orphan_file_inum = 0.into();
-        }
     })?;
-    if unusable {
-        free_file(ed)?;
+    match usable {
+        true => Ok(()),
+        false => remove_file(ed),
     }
-    Ok(())
+}
+
+/// Removes the orphan file, with its feature.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn remove_file(ed: &mut Editor<'_, '_>) -> Result<()> {
+    if ed.cx.sb.orphan_file().is_none() {
+        return Ok(());
+    }
+    ed.change_super(|raw| {
+        raw.feature_compat = (raw.compat() & !Compat::ORPHAN_FILE).bits().into();
+        raw.orphan_file_inum = 0.into();
+    })?;
+    free_file(ed)
 }
 
 /// What a mount does with an orphan: deletes it without links, or else cuts it to its size.

@@ -4,7 +4,7 @@ use super::remedy::{self, Remedy};
 use super::{restore, stages};
 use crate::edits::{EditedDevice, Edits};
 use crate::fault::Level;
-use crate::passes::{self, Examined};
+use crate::passes::{self, Examined, Stage};
 use crate::prelude::*;
 use crate::report::{CheckOptions, CheckReport, Progress};
 use std::collections::HashMap;
@@ -106,7 +106,14 @@ fn is_mended(fault: &Fault) -> bool {
                 | FaultKind::SuperblockFreeBlocks
                 | FaultKind::SuperblockFreeInodes
                 | FaultKind::BackupSuperblock
+                | FaultKind::QuotaInode
         )
+}
+
+/// Faults whose repair writes to blocks that a file may claim: they wait until every file has its own blocks.
+fn is_late(fault: &Fault) -> bool {
+    fault.kind == FaultKind::BackupSuperblock
+        || matches!(fault.kind, FaultKind::Structure(k) if format!("{k:?}").starts_with("Journal"))
 }
 
 /// Makes a plan that repairs what `decide` chooses. Nothing is written.
@@ -166,9 +173,11 @@ impl Planner<'_> {
         let mut pending = false;
         let examined = {
             let known = &self.known;
-            let mut stop = |_, faults: &Faults, report: &CheckReport| {
+            let mut stop = |stage, faults: &Faults, report: &CheckReport| {
+                let last = stage == Stage::Groups;
+                let open = |f: &Fault| is_pending(known, f) && (last || !is_late(f));
                 // What recovery would write comes first, as it would overwrite repairs.
-                pending = report.needs_recovery || faults.iter().any(|f| is_pending(known, f));
+                pending = report.needs_recovery || faults.iter().any(open);
                 pending
             };
             passes::examine(
@@ -195,6 +204,9 @@ impl Planner<'_> {
         pending |= examined.cx.is_none() && faults.iter().any(|f| is_pending(&self.known, f));
         let mut found: Vec<Fault> = faults.iter().filter(|f| is_mended(f)).cloned().collect();
         found.retain(|f| is_pending(&self.known, f));
+        if examined.stage != Stage::Groups || found.iter().any(|f| !is_late(f)) {
+            found.retain(|f| !is_late(f));
+        }
         if report.needs_recovery {
             found.push(Fault::new(FaultKind::JournalPending).note());
         }

@@ -113,7 +113,7 @@ fn of_superblock(kind: FaultKind) -> Option<Remedy> {
         | F::InodeBitmapSet
         | F::InodeBitmapPadding => safe("computes bitmap and counters again"),
         F::QuotaUsage => careful("writes the usage that was counted"),
-        F::QuotaInode => careful("removes the file from the superblock"),
+        F::QuotaInode => careful("corrects or removes the number in the superblock"),
         F::OrphanIno | F::OrphanLoop | F::OrphanFile => {
             careful("ends the list, or clears the entry")
         }
@@ -146,7 +146,10 @@ fn of_inode(kind: FaultKind) -> Option<Remedy> {
         F::InodeBlocks => safe("counts the blocks again"),
         F::InlineData => lossy("keeps what can be read", "the end of the data"),
         F::SpecialFile => safe("clears what has no meaning"),
-        F::Symlink => careful("sets size and target by each other"),
+        F::Symlink => lossy(
+            "sets size and target by each other, or deletes a link without a target",
+            "a link whose target was overwritten",
+        ),
         F::ExtentIdxKey => safe("sets the key by the first entry"),
         F::ExtentEmptyLeaf => safe("removes the leaf"),
         F::ExtentUnwritten => careful("marks the extent as written"),

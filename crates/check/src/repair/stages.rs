@@ -31,16 +31,20 @@ pub(crate) fn repair(cx: &Context<'_>, examined: &Examined<'_>, faults: &[Fault]
                 journal::replay(&mut ed)?;
                 return Ok(ed.into_patch());
             }
-            superblock::mend(&mut ed, faults)?;
-            descs::mend(&mut ed, faults)?;
-            journal::mend(&mut ed, faults)?;
+            // Where the inodes are comes first, as the journal is one.
+            let changed = superblock::mend(&mut ed, faults)?;
+            if !changed && !descs::mend(&mut ed, faults)? {
+                journal::mend(&mut ed, faults)?;
+            }
         }
         (Stage::Orphans, _) => {
-            orphans::mend(&mut ed, faults)?;
-            superblock::copy_to_backups(&mut ed, faults)?;
+            if !superblock::adopt_layout(&mut ed)? {
+                orphans::mend(&mut ed, faults)?;
+            }
         }
         (Stage::Inodes, Some(scanned)) => {
-            let changed = inode::mend(&mut ed, scanned, faults)?;
+            let changed =
+                descs::mend_tables(&mut ed, faults)? || inode::mend(&mut ed, scanned, faults)?;
             // What is in use is known only once all maps are sound.
             if !changed && !values::mend(&mut ed, scanned, faults)? {
                 // A directory's block that a second inode claims is not among its own yet.
@@ -55,11 +59,14 @@ pub(crate) fn repair(cx: &Context<'_>, examined: &Examined<'_>, faults: &[Fault]
             // Names come first, as they change the number of links.
             if !connect::mend(&mut ed, scanned, faults)? {
                 links::mend(&mut ed, scanned, faults)?;
+                superblock::mend_quota_inodes(&mut ed, faults)?;
             }
         }
         (Stage::Groups, Some(scanned)) => {
             groups::mend(&mut ed, faults)?;
             quota::mend(&mut ed, scanned, faults)?;
+            journal::mend_late(&mut ed, faults)?;
+            superblock::copy_to_backups(&mut ed, faults)?;
         }
         (_, None) => {}
     }

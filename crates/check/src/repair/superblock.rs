@@ -4,14 +4,47 @@ use super::editor::Editor;
 use super::restore;
 use crate::context::Context;
 use crate::journal::is_journal;
+use crate::layout::quota_inodes;
 use crate::prelude::*;
 use uext4_ondisk::{EXT4_MAGIC, Mmp, RawSuperblock, SUPERBLOCK_SIZE};
 
-/// Repairs fields of the superblock, and the block of multi-mount protection.
+/// Features that decide where the fixed metadata lies and what it is; none changes while a file system is mounted.
+const LAYOUT_COMPAT: Compat = Compat::RESIZE_INODE.union(Compat::SPARSE_SUPER2);
+const LAYOUT_INCOMPAT: Incompat = Incompat::META_BG.union(Incompat::FLEX_BG);
+const LAYOUT_RO_COMPAT: RoCompat = RoCompat::SPARSE_SUPER.union(RoCompat::BIGALLOC);
+
+/// Takes the features that decide about the layout from a backup; false if they are the same, or there is none.
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
+pub(crate) fn adopt_layout(ed: &mut Editor<'_, '_>) -> Result<bool> {
+    let raw = &ed.cx.sb.raw;
+    let Some(backup) = restore::find(ed.cx.view.device())? else {
+        return Ok(false);
+    };
+    let same_as = backup.raw.uuid == raw.uuid;
+    let differ = (backup.compat ^ raw.compat()).intersects(LAYOUT_COMPAT)
+        || (backup.incompat ^ raw.incompat()).intersects(LAYOUT_INCOMPAT)
+        || (backup.ro_compat ^ raw.ro_compat()).intersects(LAYOUT_RO_COMPAT);
+    if !same_as || !differ {
+        return Ok(false);
+    }
+    ed.change_super(|raw| {
+        let compat = raw.compat() & !LAYOUT_COMPAT | backup.compat & LAYOUT_COMPAT;
+        let incompat = raw.incompat() & !LAYOUT_INCOMPAT | backup.incompat & LAYOUT_INCOMPAT;
+        let ro = raw.ro_compat() & !LAYOUT_RO_COMPAT | backup.ro_compat & LAYOUT_RO_COMPAT;
+        raw.set_features(compat, incompat, ro);
+        raw.reserved_gdt_blocks = backup.raw.reserved_gdt_blocks;
+        raw.backup_bgs = backup.raw.backup_bgs;
+    })?;
+    Ok(true)
+}
+
+/// Repairs fields of the superblock, and the block of multi-mount protection; false if nothing of this is wrong.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<bool> {
     let cx = ed.cx;
     let has = |kind| faults.iter().any(|f| f.kind == kind);
     if has(FaultKind::SuperblockChecksum) {
@@ -21,8 +54,19 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
                 *raw = restore::merged(&backup, raw);
             }
         })?;
-        return Ok(());
+        return Ok(true);
     }
+    let of_layout = [
+        FaultKind::SuperblockField,
+        FaultKind::GroupMetadataPlace,
+        FaultKind::MetadataOverlap,
+        FaultKind::MetadataNotMapped,
+    ];
+    if of_layout.iter().any(|k| has(*k)) && adopt_layout(ed)? {
+        return Ok(true);
+    }
+    let mut changed = has(FaultKind::SuperblockField);
+    changed |= mend_quota_inodes(ed, faults)?;
     if has(FaultKind::SuperblockField) {
         let journal = journal_of(cx)?;
         ed.change_super(|raw| mend_fields(cx, raw, journal))?;
@@ -37,11 +81,51 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
             raw.feature_incompat = (raw.feature_incompat.get() & !Incompat::MMP.bits()).into();
             raw.mmp_block = 0.into();
         })?;
+        changed = true;
     } else if let Some(fault) = faults.iter().find(mmp_block) {
         let at = fault.pblk.unwrap_or(Pblk(cx.sb.raw.mmp_block.get()));
         write_mmp(ed, at)?;
+        changed = true;
     }
-    Ok(())
+    Ok(changed)
+}
+
+/// Quota files that the superblock names but that can't be ones: the inodes that are kept for them are named again, if
+/// they hold files. False if there is none of this.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn mend_quota_inodes(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<bool> {
+    let cx = ed.cx;
+    if !faults.iter().any(|f| f.kind == FaultKind::QuotaInode) {
+        return Ok(false);
+    }
+    let named = faults.iter().filter(|f| f.kind == FaultKind::QuotaInode);
+    let named: Vec<Ino> = named.filter_map(|f| f.ino).collect();
+    let mut new = [Ino::NONE; 3];
+    let kept = [Ino::USER_QUOTA, Ino::GROUP_QUOTA, Ino::NONE];
+    for ((slot, (_, ino)), usual) in new.iter_mut().zip(quota_inodes(&cx.sb.raw)).zip(kept) {
+        let reserved = cx.is_reserved(ino) && ino != Ino::USER_QUOTA && ino != Ino::GROUP_QUOTA;
+        let wrong = reserved || ino.0 > cx.geo.inodes_count || named.contains(&ino);
+        if ino == Ino::NONE || !wrong {
+            *slot = ino;
+            continue;
+        }
+        let file = match usual {
+            Ino::NONE => None,
+            usual => ed.decoded(usual)?,
+        };
+        if file.is_some_and(|i| i.file_type() == FileType::Regular && i.links > 0) {
+            *slot = usual;
+        }
+    }
+    let [user, group, project] = new;
+    ed.change_super(|raw| {
+        raw.usr_quota_inum = user.0.into();
+        raw.grp_quota_inum = group.0.into();
+        raw.prj_quota_inum = project.0.into();
+    })?;
+    Ok(true)
 }
 
 /// The inode that holds a journal, by the superblock or by custom.

@@ -6,8 +6,8 @@ use crate::context::Context;
 use crate::passes::Scanned;
 use crate::prelude::*;
 use uext4_ondisk::{
-    XATTR_MAGIC, XATTR_VALUE_MAX, XattrIndex, XattrList, XattrOwnedValue, xattr_block_checksum_set,
-    xattr_entry_hash, xattr_refcount_set,
+    XATTR_MAGIC, XATTR_NAME_DATA, XATTR_VALUE_MAX, XattrIndex, XattrList, XattrOwnedValue,
+    xattr_block_checksum_set, xattr_entry_hash, xattr_refcount_set,
 };
 
 /// Bytes of an entry before its name, and of a block before its entries.
@@ -37,7 +37,7 @@ fn sound(base: &[u8], entries_at: usize, in_block: bool) -> XattrList {
         if !valid || size > XATTR_VALUE_MAX {
             continue;
         }
-        let value = if inum != 0 {
+        let value = if inum != 0 && !(index == XattrIndex::SYSTEM && name == XATTR_NAME_DATA) {
             (inum >= Ino::GOOD_OLD_FIRST.0).then_some(XattrOwnedValue::Inode {
                 ino: Ino(inum),
                 size,
