@@ -50,6 +50,7 @@ mod tree;
 mod trim;
 mod truncate;
 mod umount;
+mod undo;
 mod walk;
 mod xattr;
 
@@ -94,6 +95,7 @@ pub enum Command {
     Xattr(xattr::Args),
     Apply(apply::Args),
     Check(check::Args),
+    Undo(undo::Args),
     Export(export::Args),
     Diff(diff::Args),
     Dump(dump::Args),
@@ -208,6 +210,7 @@ impl Command {
             Command::Truncate(args) => truncate::run(args),
             Command::Device(args) => device::run(args),
             Command::Trim(args) => trim::run(&args),
+            Command::Undo(args) => undo::run(&args),
             Command::Xattr(args) => xattr::run(args),
             Command::Dump(args) => dump::run(&args),
             Command::Label(args) => label::run(&args),

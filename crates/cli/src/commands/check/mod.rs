@@ -3,37 +3,43 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`paths`] | names of what was found |
+//! | [`repair`] | repairs |
 
 mod paths;
+mod repair;
 
 use crate::bar::Bar;
-use crate::{diagnostics, failures, interrupt, quoted, show, superblock};
+use crate::{diagnostics, failures, interrupt, show, superblock};
 use anyhow::Result;
+use repair::{Choice, RepairJson};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use uext4::{CheckOptions, CheckReport, DeviceOptions, Fault, FaultLevel};
+use uext4::{CheckOptions, CheckReport, DeviceOptions, Fault, FaultLevel, RepairPolicy};
 
 /// The exit code when faults were found, as of e2fsck.
 const FAULTS: u8 = 4;
 /// The exit code when the check could not be done, as of e2fsck.
 pub const OPERATIONAL: u8 = 8;
 
-/// Verify everything of images, and change nothing
+/// Verify everything of images, and repair them with --repair, -p or -y
 ///
-/// Exits with 0 when there is nothing wrong, 4 when there is, 8 when the check could not be done; of several images,
-/// with the largest of these. Notes report what is unusual but not damage, such as a backup superblock that differs;
+/// Exits with 0 when there is nothing wrong, 1 when everything was repaired, 4 when faults are left, 8 when the check
+/// could not be done; of several images, with the largest of these. Notes report what is unusual but not damage, such as a backup superblock that differs;
 /// they do not change the exit code. An image that something else writes to is refused. An image whose superblock is
-/// damaged is checked with a backup. Options of e2fsck are understood; nothing is repaired.
+/// damaged is checked with a backup. Options of e2fsck are understood. A repair is planned first: nothing is written until the
+/// result has passed the check. With --undo, what it replaces is kept, and an interrupted repair is undone when it is run again.
 #[derive(Debug, clap::Args)]
 #[command(
     visible_alias = "fsck",
     after_help = "Examples:\n  \
         uext4 check disk.img\n  \
-        uext4 check --json a.img b.img   one document, a list of both"
+        uext4 check --json a.img b.img   one document, a list of both\n  \
+        uext4 check --repair disk.img   asks about each fault\n  \
+        uext4 check -y --undo disk.undo disk.img && uext4 undo disk.undo disk.img"
 )]
 pub struct Args {
     /// The images
@@ -54,17 +60,24 @@ pub struct Args {
     /// Print faults only: nothing about images that are clean, no notes, no progress
     #[arg(long, short)]
     quiet: bool,
-    /// Change nothing, as always
+    /// Change nothing, which is what happens without --repair, -p and -y
     #[arg(short = 'n')]
     no_changes: bool,
     /// Check an image that is marked clean too, as always
     #[arg(short = 'f')]
     even_clean: bool,
-    /// Repair, which is not done: faults are reported, and `e2fsck -fy` is named
-    #[arg(short = 'y', visible_short_alias = 'p', alias = "repair")]
+    /// Repair: asks about each fault, with what the repair does and may lose
+    #[arg(long, conflicts_with_all = ["no_changes", "force"])]
     repair: bool,
-    #[arg(short = 'a', hide = true)]
-    preen: bool,
+    /// Repair everything that can be repaired, without questions
+    #[arg(short = 'y', conflicts_with_all = ["no_changes", "force"])]
+    all: bool,
+    /// Repair what has one right outcome and loses nothing, without questions
+    #[arg(short = 'p', visible_short_alias = 'a', conflicts_with_all = ["all", "no_changes", "force"])]
+    safe: bool,
+    /// Keep what a repair replaces in this file, for `uext4 undo`
+    #[arg(long, value_name = "FILE")]
+    undo: Option<PathBuf>,
     /// Block of the superblock to use, as --superblock
     #[arg(short = 'b', value_name = "BLOCK")]
     backup: Option<u64>,
@@ -99,6 +112,8 @@ struct Json {
     faults: Vec<FaultJson>,
     notes_total: u64,
     notes: Vec<FaultJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repairs: Option<Vec<RepairJson>>,
 }
 
 #[derive(Serialize)]
@@ -119,6 +134,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::catch()?;
     let (mut code, mut documents) = (0, Vec::new());
     for image in &args.images {
+        if let Some(choice) = args.repairs() {
+            match repair_one(args, image, choice) {
+                Ok((found, document)) => {
+                    code = code.max(found);
+                    documents.extend(document);
+                }
+                Err(e) => {
+                    failures::report(e)?;
+                    code = code.max(OPERATIONAL);
+                }
+            }
+            continue;
+        }
         match check(args, image) {
             Ok((report, superblock_is_damaged)) => {
                 let clean = report.is_clean() && !report.incomplete && !superblock_is_damaged;
@@ -128,13 +156,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                     true => documents.push(json(image, &report, &paths)),
                     false if args.quiet => list(image, &report, FaultLevel::Fault, &paths)?,
                     false => text(image, &report, &paths, superblock_is_damaged)?,
-                }
-                if !clean && (args.repair || args.preen) {
-                    let name = quoted::path(image);
-                    show::warn(format_args!(
-                        "{}: nothing is repaired; `e2fsck -fy {name}` repairs it",
-                        image.display()
-                    ));
                 }
             }
             Err(e) => {
@@ -147,6 +168,34 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         show::json_of(&args.images, documents)?;
     }
     Ok(ExitCode::from(code))
+}
+
+impl Args {
+    /// How faults are chosen that are repaired, if any are.
+    fn repairs(&self) -> Option<Choice> {
+        match (self.all, self.safe, self.repair) {
+            (true, ..) => Some(Choice::Without(RepairPolicy::All)),
+            (_, true, _) => Some(Choice::Without(RepairPolicy::Safe)),
+            (.., true) => Some(Choice::Ask),
+            _ => None,
+        }
+    }
+}
+
+/// Repairs an image and prints what was done; returns the exit code, and the document with --json.
+fn repair_one(args: &Args, image: &Path, choice: Choice) -> Result<(u8, Option<Json>)> {
+    let (plan, code) = repair::repair(args, image, choice)?;
+    let paths = paths_of(image, &plan.after)?;
+    if args.json {
+        let mut document = json(image, &plan.after, &paths);
+        document.repairs = Some(repair::json(&plan, &paths));
+        return Ok((code, Some(document)));
+    }
+    repair::text(image, &plan)?;
+    if !args.quiet {
+        text(image, &plan.after, &paths, false)?;
+    }
+    Ok((code, None))
 }
 
 /// Checks an image; whether its superblock is damaged comes with the report, as that is of a backup then.
@@ -244,15 +293,19 @@ fn text(
     Ok(())
 }
 
-fn json(image: &Path, report: &CheckReport, paths: &Paths) -> Json {
-    let fault = |f: &Fault| FaultJson {
+fn fault_json(f: &Fault, paths: &Paths) -> FaultJson {
+    FaultJson {
         path: path_of(f, paths).map(|path| show::PathJson::new(path.as_os_str().as_bytes())),
         what: f.kind.text(),
         inode: f.ino.map(|i| i.0),
         block: f.pblk.map(|b| b.0),
         group: f.group.map(|g| g.0),
         detail: f.detail.as_deref().map(str::to_owned),
-    };
+    }
+}
+
+fn json(image: &Path, report: &CheckReport, paths: &Paths) -> Json {
+    let fault = |f: &Fault| fault_json(f, paths);
     Json {
         image: image.display().to_string(),
         clean: report.is_clean(),
@@ -273,5 +326,6 @@ fn json(image: &Path, report: &CheckReport, paths: &Paths) -> Json {
         faults: report.faults.iter().map(fault).collect(),
         notes_total: report.notes_total,
         notes: report.notes.iter().map(fault).collect(),
+        repairs: None,
     }
 }

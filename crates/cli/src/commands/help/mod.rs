@@ -42,7 +42,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("Export", &["export", "diff"]),
-    ("Verify", &["check", "dump", "trim"]),
+    ("Verify", &["check", "undo", "dump", "trim"]),
     ("Mount", &["mount", "umount", "freeze", "thaw", "stats"]),
     (
         "More",

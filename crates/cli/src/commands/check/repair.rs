@@ -1,0 +1,161 @@
+//! Repairs: planned, asked about, carried out.
+
+use super::{Args, FAULTS, FaultJson, Paths, path_of, paths_of};
+use crate::bar::Bar;
+use crate::{ask, device, diagnostics, interrupt, show};
+use anyhow::{Result, bail};
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use uext4::{
+    CheckOptions, DecideRepair, DeviceOptions, Fault, RepairDecision, RepairPlan, RepairPolicy,
+    RepairRemedy,
+};
+
+/// The exit code when everything was repaired, as of e2fsck.
+const REPAIRED: u8 = 1;
+
+/// What is done without questions.
+#[derive(Clone, Copy)]
+pub enum Choice {
+    /// Nothing: each fault is asked about.
+    Ask,
+    /// What a policy chooses.
+    Without(RepairPolicy),
+}
+
+/// A repair that is done or was left.
+#[derive(Serialize)]
+pub struct RepairJson {
+    #[serde(flatten)]
+    fault: FaultJson,
+    does: Option<&'static str>,
+    loses: Option<&'static str>,
+    repaired: bool,
+}
+
+/// Asks about each fault.
+struct Asker<'a> {
+    image: &'a Path,
+    failure: Option<anyhow::Error>,
+}
+
+impl DecideRepair for Asker<'_> {
+    fn repair(&mut self, fault: &Fault, remedy: &RepairRemedy) -> bool {
+        if self.failure.is_some() {
+            return false;
+        }
+        let name = show::image(self.image);
+        let loses = remedy
+            .loses
+            .map_or(String::new(), |what| format!(", which may lose {what}"));
+        let does = remedy.does;
+        let question = format!("{name}: {fault}: a repair {does}{loses}; repair it");
+        ask::ask(&question).unwrap_or_else(|e| {
+            self.failure = Some(e);
+            false
+        })
+    }
+}
+
+/// Plans a repair of an image and carries it out; returns the plan and the exit code.
+///
+/// # Errors
+/// The image can't be opened, checked or written.
+pub fn repair(args: &Args, image: &Path, choice: Choice) -> Result<(RepairPlan, u8)> {
+    if matches!(choice, Choice::Ask) && !std::io::stdin().is_terminal() {
+        bail!(
+            "{}: standard input is not a terminal to ask at; -y repairs everything, -p what loses nothing",
+            image.display()
+        );
+    }
+    let options = CheckOptions::new()
+        .threads(args.threads)
+        .faults_max(args.faults);
+    let device = device::open(image, &DeviceOptions::read_write())
+        .map_err(|e| diagnostics::device(image, e))?;
+    if let Some(undo) = &args.undo
+        && uext4::resume_repair(&*device, undo)?
+    {
+        show::warn(format_args!(
+            "{}: an interrupted repair was undone with {}",
+            image.display(),
+            undo.display()
+        ));
+    }
+    let mut asker = Asker {
+        image,
+        failure: None,
+    };
+    let mut policy = match choice {
+        Choice::Ask => RepairPolicy::All,
+        Choice::Without(policy) => policy,
+    };
+    let decide: &mut dyn DecideRepair = match choice {
+        Choice::Ask => &mut asker,
+        Choice::Without(_) => &mut policy,
+    };
+    // A bar would be between the questions.
+    let quiet = args.quiet || args.json || matches!(choice, Choice::Ask);
+    let bar = Bar::unless(quiet);
+    let planned = uext4::plan_repair(&*device, &options, decide, &bar);
+    drop(bar);
+    interrupt::check()?;
+    let plan = planned.map_err(|e| diagnostics::checking(image, e))?;
+    if let Some(e) = asker.failure {
+        return Err(e);
+    }
+    uext4::apply_repair(&*device, &plan, args.undo.as_deref())?;
+    let code = match (plan.mends_all(), plan.is_empty()) {
+        (true, true) => 0,
+        (true, false) => REPAIRED,
+        (false, _) => FAULTS,
+    };
+    Ok((plan, code))
+}
+
+/// Prints what was done about each fault, and what is left.
+///
+/// # Errors
+/// Standard output can't be written.
+pub fn text(image: &Path, plan: &RepairPlan) -> Result<()> {
+    let paths = paths_of(image, &plan.after)?;
+    let mut out = std::io::stdout().lock();
+    let name = show::image(image);
+    for decision in &plan.decisions {
+        let path = path_of(&decision.fault, &paths).map(|path| format!(":{}", show::image(path)));
+        writeln!(
+            out,
+            "{name}{}: {}",
+            path.unwrap_or_default(),
+            line(decision)
+        )?;
+    }
+    Ok(())
+}
+
+fn line(decision: &RepairDecision) -> String {
+    let fault = &decision.fault;
+    match (decision.repaired, &decision.remedy) {
+        (true, Some(remedy)) => {
+            let loses = remedy.loses.map_or(String::new(), |what| {
+                format!(", which may have lost {what}")
+            });
+            format!("repaired: {fault}: {}{loses}", remedy.does)
+        }
+        _ => format!("not repaired: {fault}"),
+    }
+}
+
+/// The same as JSON.
+pub fn json(plan: &RepairPlan, paths: &Paths) -> Vec<RepairJson> {
+    let decisions = plan.decisions.iter();
+    decisions
+        .map(|d| RepairJson {
+            fault: super::fault_json(&d.fault, paths),
+            does: d.remedy.map(|r| r.does),
+            loses: d.remedy.and_then(|r| r.loses),
+            repaired: d.repaired,
+        })
+        .collect()
+}

@@ -1,0 +1,134 @@
+//! Writes of a plan, and their way back.
+
+use crate::error::RepairError;
+use crate::undo_file::{Progress, RUN_BYTES_MAX, UndoFile};
+use std::path::Path;
+use uext4_block::BlockDevice;
+use uext4_check::Plan;
+
+/// Writes what the plan says, and makes it durable. With `undo`, the old bytes are durable in that file first.
+///
+/// # Errors
+/// The device's or the undo file's.
+///
+/// # Crash
+/// With an undo file, [`resume`] or [`undo`] put the old bytes back. Without one, any part of the writes was done.
+pub fn apply(
+    device: &dyn BlockDevice,
+    plan: &Plan,
+    undo: Option<&Path>,
+) -> Result<(), RepairError> {
+    let runs = plan.edits.runs(RUN_BYTES_MAX);
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let mut file = match undo {
+        Some(path) => Some(UndoFile::create(path, device, &runs)?),
+        None => None,
+    };
+    for (offset, bytes) in &runs {
+        device.write_at(*offset, bytes)?;
+    }
+    device.flush()?;
+    match &mut file {
+        Some(file) => file.complete(),
+        None => Ok(()),
+    }
+}
+
+/// Undoes the part of a repair that was interrupted, before it is planned again. True if there was such a part.
+///
+/// # Errors
+/// The device's or the undo file's; the file is of a repair that is complete.
+pub fn resume(device: &dyn BlockDevice, undo: &Path) -> Result<bool, RepairError> {
+    let Some(mut file) = UndoFile::open(undo)? else {
+        return Ok(false);
+    };
+    if file.progress == Progress::Complete {
+        return Err(RepairError::Complete {
+            path: undo.to_owned(),
+        });
+    }
+    file.put_back(device)?;
+    Ok(true)
+}
+
+/// Puts the bytes back that the device had before the repair.
+///
+/// # Errors
+/// The device's or the undo file's.
+///
+/// # Crash
+/// Running it again completes it.
+pub fn undo(device: &dyn BlockDevice, undo: &Path) -> Result<(), RepairError> {
+    match UndoFile::open(undo)? {
+        Some(mut file) => file.put_back(device),
+        None => Err(RepairError::BadUndoFile {
+            path: undo.to_owned(),
+            why: "it is missing or not whole, so that nothing was repaired with it",
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uext4_block::MemoryDevice;
+
+    fn runs() -> Vec<(u64, Vec<u8>)> {
+        vec![(1024, vec![1; 2048]), (8192, vec![2; 1024])]
+    }
+
+    fn bytes(device: &MemoryDevice) -> Vec<u8> {
+        let mut bytes = vec![0; device.len() as usize];
+        device.read_at(0, &mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn an_interrupted_repair_is_put_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("undo");
+        let device = MemoryDevice::from_bytes(&[9; 16384]);
+        let before = bytes(&device);
+        drop(UndoFile::create(&path, &device, &runs()).unwrap());
+        device.write_at(1024, &[1; 2048]).unwrap();
+        assert!(resume(&device, &path).unwrap());
+        assert_eq!(bytes(&device), before);
+    }
+
+    #[test]
+    fn every_part_of_an_undo_file_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("undo");
+        let device = MemoryDevice::from_bytes(&[9; 16384]);
+        drop(UndoFile::create(&path, &device, &runs()).unwrap());
+        let whole = std::fs::read(&path).unwrap();
+        for len in (0..whole.len()).step_by(7) {
+            std::fs::write(&path, &whole[..len]).unwrap();
+            assert!(!resume(&device, &path).unwrap(), "{len}");
+        }
+    }
+
+    #[test]
+    fn a_complete_repair_is_undone_only_when_asked() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("undo");
+        let device = MemoryDevice::from_bytes(&[9; 16384]);
+        let before = bytes(&device);
+        let mut file = UndoFile::create(&path, &device, &runs()).unwrap();
+        device.write_at(1024, &[1; 2048]).unwrap();
+        file.complete().unwrap();
+        let refused = resume(&device, &path);
+        assert!(matches!(refused, Err(RepairError::Complete { .. })));
+        undo(&device, &path).unwrap();
+        assert_eq!(bytes(&device), before);
+        let other = MemoryDevice::from_bytes(&[9; 8192]);
+        assert!(undo(&other, &path).is_err());
+        std::fs::write(&path, b"something else").unwrap();
+        assert!(matches!(
+            undo(&device, &path),
+            Err(RepairError::BadUndoFile { .. })
+        ));
+    }
+}

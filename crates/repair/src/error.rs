@@ -1,0 +1,39 @@
+//! Why a repair was not carried out.
+
+use std::io;
+use std::path::PathBuf;
+use uext4_block::BlockError;
+
+/// A plan was not carried out, or not undone.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RepairError {
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] BlockError),
+    /// The undo file can't be read or written.
+    #[error("undo file {}: {source}", path.display())]
+    UndoFile {
+        /// The file.
+        path: PathBuf,
+        /// The host's error.
+        source: io::Error,
+    },
+    /// The undo file is not one, or not whole.
+    #[error("undo file {} is damaged or not an undo file: {why}", path.display())]
+    BadUndoFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The undo file is of a repair that was carried out.
+    #[error(
+        "undo file {} is of a repair that is complete; name another file, or put its blocks back with `uext4 undo`",
+        path.display()
+    )]
+    Complete {
+        /// The file.
+        path: PathBuf,
+    },
+}

@@ -1,0 +1,222 @@
+//! The file that holds old bytes of an image: a header, then records of an offset, a length, a checksum and bytes.
+//!
+//! All numbers are little-endian. The header says how many records follow and whether the repair is complete; it is
+//! written again when that changes. A file whose records are not all there was never acted on.
+
+use crate::error::RepairError;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use uext4_block::BlockDevice;
+use uext4_ondisk::{CRC_INIT, crc32c};
+
+const MAGIC: &[u8; 8] = b"uext4und";
+const VERSION: u32 = 1;
+/// Bytes of the header, and of a record before its bytes.
+const HEADER: usize = 40;
+const RECORD: usize = 16;
+/// Bytes of a record at most.
+pub(crate) const RUN_BYTES_MAX: usize = 1 << 20;
+
+/// What the repair has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Progress {
+    /// Nothing, or a part.
+    Started,
+    /// Everything.
+    Complete,
+}
+
+/// An undo file that is open.
+pub(crate) struct UndoFile<'p> {
+    path: &'p Path,
+    file: File,
+    device_bytes: u64,
+    records: u64,
+    pub(crate) progress: Progress,
+}
+
+fn header(device_bytes: u64, records: u64, progress: Progress) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend(u32::from(progress == Progress::Complete).to_le_bytes());
+    bytes.extend(device_bytes.to_le_bytes());
+    bytes.extend(records.to_le_bytes());
+    bytes.extend([0; 4]);
+    let sum = crc32c(CRC_INIT, &bytes);
+    bytes.extend(sum.to_le_bytes());
+    bytes
+}
+
+fn le32(bytes: &[u8], at: usize) -> u32 {
+    let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    word.map_or(0, |w| u32::from_le_bytes(*w))
+}
+
+fn le64(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    word.map_or(0, |w| u64::from_le_bytes(*w))
+}
+
+impl<'p> UndoFile<'p> {
+    fn failed(path: &Path) -> impl Fn(io::Error) -> RepairError {
+        move |source| RepairError::UndoFile {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    fn bad(path: &Path, why: &'static str) -> RepairError {
+        RepairError::BadUndoFile {
+            path: path.to_owned(),
+            why,
+        }
+    }
+
+    /// Writes the bytes that are now where `runs` will be written, and makes the file durable.
+    ///
+    /// # Errors
+    /// The device's or the host's.
+    pub(crate) fn create(
+        path: &'p Path,
+        device: &dyn BlockDevice,
+        runs: &[(u64, Vec<u8>)],
+    ) -> Result<Self, RepairError> {
+        let failed = Self::failed(path);
+        let open = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path);
+        let file = open.map_err(&failed)?;
+        let (device_bytes, records) = (device.len(), runs.len() as u64);
+        let mut out = BufWriter::new(&file);
+        let head = header(device_bytes, records, Progress::Started);
+        out.write_all(&head).map_err(&failed)?;
+        let mut old = Vec::new();
+        for (offset, new) in runs {
+            old.resize(new.len(), 0);
+            device.read_at(*offset, &mut old)?;
+            let mut record = offset.to_le_bytes().to_vec();
+            record.extend((old.len() as u32).to_le_bytes());
+            record.extend(crc32c(CRC_INIT, &old).to_le_bytes());
+            out.write_all(&record).map_err(&failed)?;
+            out.write_all(&old).map_err(&failed)?;
+        }
+        out.flush().map_err(&failed)?;
+        drop(out);
+        file.sync_all().map_err(&failed)?;
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = File::open(dir.unwrap_or(Path::new("."))).map_err(&failed)?;
+        dir.sync_all().map_err(&failed)?;
+        Ok(UndoFile {
+            path,
+            file,
+            device_bytes,
+            records,
+            progress: Progress::Started,
+        })
+    }
+
+    /// Opens a file; `None` if there is none, or it is not whole, so that no repair has begun with it.
+    ///
+    /// # Errors
+    /// The host's; the file is something else.
+    pub(crate) fn open(path: &'p Path) -> Result<Option<Self>, RepairError> {
+        let failed = Self::failed(path);
+        let file = match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(failed(e)),
+        };
+        let mut head = Vec::new();
+        let read = (&file).take(HEADER as u64).read_to_end(&mut head);
+        read.map_err(&failed)?;
+        if head.is_empty() {
+            return Ok(None);
+        }
+        let front = head.len().min(MAGIC.len());
+        if head.get(..front) != MAGIC.get(..front) {
+            return Err(Self::bad(path, "it starts with other bytes"));
+        }
+        let sum = head.get(..HEADER - 4).map(|h| crc32c(CRC_INIT, h));
+        if sum != Some(le32(&head, HEADER - 4)) {
+            return Ok(None);
+        }
+        if le32(&head, 8) != VERSION {
+            return Err(Self::bad(path, "it has another version"));
+        }
+        let mut undo = UndoFile {
+            path,
+            file,
+            device_bytes: le64(&head, 16),
+            records: le64(&head, 24),
+            progress: match le32(&head, 12) {
+                0 => Progress::Started,
+                _ => Progress::Complete,
+            },
+        };
+        let whole = undo.each(|_, _| Ok(()))?;
+        match (whole, undo.progress) {
+            (true, _) => Ok(Some(undo)),
+            (false, Progress::Started) => Ok(None),
+            (false, Progress::Complete) => Err(Self::bad(path, "records are missing")),
+        }
+    }
+
+    /// Calls `f` with every record; false if one is cut off or damaged.
+    fn each(
+        &mut self,
+        mut f: impl FnMut(u64, &[u8]) -> Result<(), RepairError>,
+    ) -> Result<bool, RepairError> {
+        let failed = Self::failed(self.path);
+        let start = SeekFrom::Start(HEADER as u64);
+        self.file.seek(start).map_err(&failed)?;
+        let mut input = BufReader::new(&self.file);
+        let mut bytes = Vec::new();
+        for _ in 0..self.records {
+            let mut head = [0; RECORD];
+            if input.read_exact(&mut head).is_err() {
+                return Ok(false);
+            }
+            let (offset, len) = (le64(&head, 0), le32(&head, 8) as usize);
+            if len > RUN_BYTES_MAX {
+                return Ok(false);
+            }
+            bytes.resize(len, 0);
+            if input.read_exact(&mut bytes).is_err() || crc32c(CRC_INIT, &bytes) != le32(&head, 12)
+            {
+                return Ok(false);
+            }
+            f(offset, &bytes)?;
+        }
+        Ok(true)
+    }
+
+    /// Writes the old bytes to the device and makes them durable.
+    ///
+    /// # Errors
+    /// The device's; the file is of another device.
+    pub(crate) fn put_back(&mut self, device: &dyn BlockDevice) -> Result<(), RepairError> {
+        if self.device_bytes != device.len() {
+            return Err(Self::bad(self.path, "it is of an image of another size"));
+        }
+        self.each(|offset, old| Ok(device.write_at(offset, old)?))?;
+        device.flush()?;
+        Ok(())
+    }
+
+    /// Records that the repair is complete, durably.
+    ///
+    /// # Errors
+    /// The host's.
+    pub(crate) fn complete(&mut self) -> Result<(), RepairError> {
+        let failed = Self::failed(self.path);
+        self.progress = Progress::Complete;
+        let head = header(self.device_bytes, self.records, self.progress);
+        self.file.seek(SeekFrom::Start(0)).map_err(&failed)?;
+        self.file.write_all(&head).map_err(&failed)?;
+        self.file.sync_all().map_err(&failed)
+    }
+}
