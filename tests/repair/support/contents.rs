@@ -65,14 +65,20 @@ impl Reader<'_> {
         let (rel, at) = geo.itable_position(index);
         let raw = &self.block(desc.inode_table.0 + u64::from(rel))[at..];
         let raw = &raw[..usize::from(geo.inode_size)];
-        (raw, Inode::decode(raw, &InodeParams::of(&self.sb)).expect("inode"))
+        (
+            raw,
+            Inode::decode(raw, &InodeParams::of(&self.sb)).expect("inode"),
+        )
     }
 
-    fn extents(&self, node: &[u8], out: &mut BTreeMap<u32, u64>) {
-        let node = ExtentNode::new(node);
-        if node.depth() > 0 {
+    /// The parent's word for the depth counts, as it does for e2fsck.
+    fn extents(&self, node: &[u8], depth: u16, out: &mut BTreeMap<u32, u64>) {
+        let mut node = node.to_vec();
+        node[6..8].copy_from_slice(&depth.to_le_bytes());
+        let node = ExtentNode::new(&node);
+        if depth > 0 {
             for idx in node.indexes() {
-                self.extents(self.block(idx.child.0), out);
+                self.extents(self.block(idx.child.0), depth - 1, out);
             }
             return;
         }
@@ -101,14 +107,19 @@ impl Reader<'_> {
     fn map(&self, inode: &Inode) -> BTreeMap<u32, u64> {
         let mut out = BTreeMap::new();
         if inode.flags.contains(InodeFlags::EXTENTS) {
-            self.extents(&inode.i_block, &mut out);
+            let depth = ExtentNode::new(&inode.i_block).depth();
+            self.extents(&inode.i_block, depth, &mut out);
             return out;
         }
         let per_block = u64::from(self.sb.geometry.block_size / 4);
         let mut lblk = 0;
         for i in 0..15u32 {
             let level = i.saturating_sub(11);
-            let p = u32::from_le_bytes(inode.i_block[i as usize * 4..][..4].try_into().expect("four"));
+            let p = u32::from_le_bytes(
+                inode.i_block[i as usize * 4..][..4]
+                    .try_into()
+                    .expect("four"),
+            );
             self.pointer(p, level, lblk, &mut out);
             lblk += per_block.pow(level);
         }

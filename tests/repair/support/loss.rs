@@ -3,8 +3,9 @@
 use super::contents::{Contents, File};
 use uext4_ondisk::Ino;
 
-/// Names, files and bytes that `kept` has and `ours` does not, each as a line.
-pub fn losses(kept: &Contents, ours: &Contents) -> Vec<String> {
+/// Names, files and bytes that `kept` has and `ours` does not, each as a line. A block that is as it was in the
+/// `original`, before it was damaged, is not lost.
+pub fn losses(original: &Contents, kept: &Contents, ours: &Contents) -> Vec<String> {
     let mut lost = Vec::new();
     for (path, ino) in &kept.names {
         if path == b"/lost+found" && !ours.names.contains_key(path) {
@@ -16,7 +17,10 @@ pub fn losses(kept: &Contents, ours: &Contents) -> Vec<String> {
         if path.starts_with(b"/lost+found/#") {
             // A file that is there under any name is not lost.
             match ours.files.get(ino) {
-                Some(mine) => lost.extend(lost_bytes(theirs, mine).map(|l| format!("{shown}: {l}"))),
+                Some(mine) => lost.extend(
+                    lost_bytes(original.files.get(&mine.ino), theirs, mine)
+                        .map(|l| format!("{shown}: {l}")),
+                ),
                 None => lost.push(format!("{shown}: inode {ino} has no name")),
             }
             continue;
@@ -30,7 +34,10 @@ pub fn losses(kept: &Contents, ours: &Contents) -> Vec<String> {
                 if mine.ino != *ino && path != b"/lost+found" {
                     lost.push(format!("{shown}: is inode {}, not {ino}", mine.ino));
                 }
-                lost.extend(lost_bytes(theirs, mine).map(|l| format!("{shown}: {l}")));
+                lost.extend(
+                    lost_bytes(original.files.get(&mine.ino), theirs, mine)
+                        .map(|l| format!("{shown}: {l}")),
+                );
             }
         }
     }
@@ -43,9 +50,12 @@ fn name_of(contents: &Contents, ino: Ino) -> String {
 }
 
 /// What of a file is not the same, if the other has anything there.
-fn lost_bytes(theirs: &File, mine: &File) -> Option<String> {
+fn lost_bytes(original: Option<&File>, theirs: &File, mine: &File) -> Option<String> {
     if theirs.file_type != mine.file_type {
-        return Some(format!("is a {:?}, not a {:?}", mine.file_type, theirs.file_type));
+        return Some(format!(
+            "is a {:?}, not a {:?}",
+            mine.file_type, theirs.file_type
+        ));
     }
     // A pointer to the superblock is none to data, though e2fsck copies that into the file.
     let is_data = |block: &Vec<u8>| block.get(0x38..0x3a) != Some(&[0x53, 0xef]);
@@ -61,7 +71,9 @@ fn lost_bytes(theirs: &File, mine: &File) -> Option<String> {
         return Some("other bytes in the inode".to_owned());
     }
     for (lblk, block) in theirs.blocks.iter().filter(|b| is_data(b.1)) {
-        if mine.blocks.get(lblk) != Some(block) {
+        let found = mine.blocks.get(lblk);
+        let as_before = original.is_some_and(|file| file.blocks.get(lblk) == found);
+        if found != Some(block) && !(found.is_some() && as_before) {
             return Some(format!("other bytes in block {lblk}"));
         }
     }

@@ -115,7 +115,9 @@ fn clone_map(
                 let Some(to) = ed.allocate() else {
                     return Ok(false);
                 };
-                let block = ed.block(at)?;
+                // As it was before this round, which may have written a node there.
+                let mut block = vec![0; cx.block_size()];
+                cx.view.read(at, &mut block)?;
                 ed.put_block(to, &block);
                 one.pblk = to;
                 again = true;

@@ -30,6 +30,18 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
     Ok(())
 }
 
+/// Closes holes, if there are any.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn close(ed: &mut Editor<'_, '_>, ino: Ino, inode: &mut Inode) -> Result<()> {
+    let mut found = map::read(ed, inode)?;
+    if found.end() != found.blocks().count() as u64 && close_holes(ed, ino, inode, &mut found) {
+        inode.flags &= !InodeFlags::INDEX;
+    }
+    Ok(())
+}
+
 /// A first block with `.` and `..`; which directory the latter is follows from the names.
 fn give_block(ed: &mut Editor<'_, '_>, ino: Ino, inode: &mut Inode) -> Result<bool> {
     let Some(at) = ed.allocate() else {

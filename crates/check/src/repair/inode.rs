@@ -2,7 +2,7 @@
 
 use super::editor::{Editor, now};
 use super::map::{self, NodePool};
-use super::{features, inline, kind, xattrs};
+use super::{dir_map, features, inline, kind, xattrs};
 use crate::context::Context;
 use crate::passes::Scanned;
 use crate::prelude::*;
@@ -105,10 +105,11 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault])
 
 /// A block in the message that is not a block of the inode's.
 fn is_own(fault: &Fault) -> bool {
-    !matches!(fault.kind, FaultKind::Structure(k) if {
-        let name = format!("{k:?}");
-        name.starts_with("Extent") || name.starts_with("Xattr")
-    })
+    !matches!(fault.kind, FaultKind::MapBlock)
+        && !matches!(fault.kind, FaultKind::Structure(k) if {
+            let name = format!("{k:?}");
+            name.starts_with("Extent") || name.starts_with("Xattr")
+        })
 }
 
 fn mend_one(ed: &mut Editor<'_, '_>, scanned: &Scanned, ino: Ino, wrong: &Wrong<'_>) -> Result<()> {
@@ -343,6 +344,7 @@ fn count(
     let size_of = |last: Option<u64>| last.map_or(0, |l| (l + 1) << cx.geo.block_bits);
     if inode.file_type() == FileType::Directory {
         inode.size = size_of(mapped.last);
+        dir_map::close(ed, ino, inode)?;
         return Ok(());
     }
     let most = cx.file_size_max(inode.flags.contains(InodeFlags::EXTENTS));

@@ -4,6 +4,7 @@ use super::editor::Editor;
 use super::superblock::clear_journal;
 use super::{map, orphans};
 use crate::filemap;
+use crate::passes::Scanned;
 use crate::prelude::*;
 use uext4_ondisk::{
     JOURNAL_BLOCKS_MIN, JOURNAL_SUPER_SIZE, JournalHeader, JournalSuper, RawJournalSuper, Tid,
@@ -102,6 +103,30 @@ pub(crate) fn mend_late(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()>
         Some((Some(ino), Some(first))) => write_empty(ed, ino, first),
         _ => Ok(()),
     }
+}
+
+/// Removes a journal that can't be used and whose blocks other files claim; false if it is not such a one.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn drop_shared(ed: &mut Editor<'_, '_>, scanned: &Scanned) -> Result<bool> {
+    let Some(ino) = ed.cx.sb.journal_ino().filter(|_| ed.cx.log.is_none()) else {
+        return Ok(false);
+    };
+    let Some(inode) = ed.decoded(ino)? else {
+        return Ok(false);
+    };
+    let found = map::read(ed, &inode)?;
+    let mut blocks = found
+        .blocks()
+        .map(|b| b.1)
+        .chain(found.nodes.iter().copied());
+    let cx = ed.cx;
+    let shared = blocks.any(|at| scanned.is_shared(cx, at));
+    if shared {
+        remove(ed)?;
+    }
+    Ok(shared)
 }
 
 /// Makes the inode of the journal a file in use again, if its first block is that of a journal.

@@ -50,7 +50,7 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
 /// # Errors
 /// The device's.
 pub(crate) fn remove_file(ed: &mut Editor<'_, '_>) -> Result<()> {
-    if ed.cx.sb.orphan_file().is_none() {
+    if !ed.cx.sb.compat.contains(Compat::ORPHAN_FILE) {
         return Ok(());
     }
     ed.change_super(|raw| {

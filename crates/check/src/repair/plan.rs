@@ -86,12 +86,15 @@ fn key(f: &Fault) -> Key {
 struct Known {
     repair: bool,
     tries: u32,
+    /// The round of the last try; a round may find the same fault several times.
+    round: usize,
 }
 
 struct Planner<'p> {
     decide: &'p mut dyn Decide,
     known: HashMap<Key, Known>,
     plan: Plan,
+    round: usize,
 }
 
 /// Notes that a repair settles too: what e2fsck would write, though it finds the image clean.
@@ -130,9 +133,11 @@ pub fn plan(
         decide,
         known: HashMap::new(),
         plan: Plan::default(),
+        round: 0,
     };
     for round in 0..ROUNDS_MAX {
-        if !planner.round(device, options, progress, round)? {
+        planner.round = round;
+        if !planner.round(device, options, progress)? {
             break;
         }
     }
@@ -147,14 +152,13 @@ impl Planner<'_> {
         device: &dyn BlockDevice,
         options: &CheckOptions,
         progress: &dyn Progress,
-        round: usize,
     ) -> Result<bool> {
         let edits = std::mem::take(&mut self.plan.edits);
         let edited = EditedDevice {
             device,
             edits: &edits,
         };
-        let patch = self.examine_and_repair(&edited, options, progress, round);
+        let patch = self.examine_and_repair(&edited, options, progress);
         self.plan.edits = edits;
         let (patch, more) = patch?;
         self.plan.edits.absorb(patch);
@@ -166,7 +170,6 @@ impl Planner<'_> {
         device: &dyn BlockDevice,
         options: &CheckOptions,
         progress: &dyn Progress,
-        round: usize,
     ) -> Result<(Edits, bool)> {
         let mut report = CheckReport::default();
         let mut faults = Faults::new(options.faults_max.max(CheckOptions::default().faults_max));
@@ -212,7 +215,7 @@ impl Planner<'_> {
         }
         report.incomplete = examined.cx.is_none();
         report.take(faults);
-        if round == 0 {
+        if self.round == 0 {
             self.plan.before = report.clone();
         }
         self.plan.after = report;
@@ -281,9 +284,16 @@ impl Planner<'_> {
                 (None, Some(remedy)) => self.decide.repair(&fault, remedy),
                 (None, None) => false,
             };
-            let tries = known.map_or(0, |k| k.tries).saturating_add(1);
+            let again = known.is_some_and(|k| k.round == self.round);
+            let tries = known.map_or(0, |k| k.tries) + u32::from(!again);
             let repair = repair && tries <= TRIES_MAX;
-            self.known.insert(key(&fault), Known { repair, tries });
+            let round = self.round;
+            let new = Known {
+                repair,
+                tries,
+                round,
+            };
+            self.known.insert(key(&fault), new);
             if known.is_none() {
                 self.plan.decisions.push(Decision {
                     fault: fault.clone(),
@@ -312,14 +322,12 @@ impl Planner<'_> {
     /// Notes faults that no repair changes.
     fn give_up(&mut self, faults: &[Fault]) {
         for fault in faults {
-            let tries = TRIES_MAX;
-            self.known.insert(
-                key(fault),
-                Known {
-                    repair: false,
-                    tries,
-                },
-            );
+            let new = Known {
+                repair: false,
+                tries: TRIES_MAX,
+                round: self.round,
+            };
+            self.known.insert(key(fault), new);
             self.mark_left(fault);
         }
     }

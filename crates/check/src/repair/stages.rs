@@ -43,8 +43,9 @@ pub(crate) fn repair(cx: &Context<'_>, examined: &Examined<'_>, faults: &[Fault]
             }
         }
         (Stage::Inodes, Some(scanned)) => {
-            let changed =
-                descs::mend_tables(&mut ed, faults)? || inode::mend(&mut ed, scanned, faults)?;
+            let changed = descs::mend_tables(&mut ed, faults)?
+                || journal::drop_shared(&mut ed, scanned)?
+                || inode::mend(&mut ed, scanned, faults)?;
             // What is in use is known only once all maps are sound.
             if !changed && !values::mend(&mut ed, scanned, faults)? {
                 // A directory's block that a second inode claims is not among its own yet.
