@@ -32,6 +32,10 @@ fn problems(base: &Base, original: &Contents, bytes: &[u8], path: &Path) -> Vec<
         Err(_) if refused => return Vec::new(),
         Err(e) => return vec![format!("no plan: {e}")],
     };
+    if theirs.is_none() && !base.has_mmp && !plan_of.mends_all() {
+        // Nor can e2fsck repair it.
+        return Vec::new();
+    }
     let mut wrong = Vec::new();
     let left = plan_of.after.faults.iter().take(4);
     wrong.extend(left.map(|fault| format!("left: {fault}")));

@@ -253,6 +253,10 @@ fn scan_inodes(cx: &Context<'_>, faults: &mut Faults) -> Result<Scanned> {
         found.push((w.dirs, w.dir_blocks));
     }
     faults.absorb(parts);
+    if !cx.inodes.state(Ino::ROOT).used() {
+        let fault = Fault::new(FaultKind::RootMode).ino(Ino::ROOT);
+        faults.push(fault.detail("not in use"));
+    }
     let dirs = Dirs::build(found, faults);
     if !duplicates.is_empty() {
         duplicates::report(cx, duplicates.clone(), faults)?;

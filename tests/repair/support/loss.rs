@@ -73,7 +73,7 @@ fn lost_bytes(original: Option<&File>, theirs: &File, mine: &File) -> Option<Str
     for (lblk, block) in theirs.blocks.iter().filter(|b| is_data(b.1)) {
         let found = mine.blocks.get(lblk);
         let as_before = original.is_some_and(|file| file.blocks.get(lblk) == found);
-        if found != Some(block) && !(found.is_some() && as_before) {
+        if found != Some(block) && !as_before {
             return Some(format!("other bytes in block {lblk}"));
         }
     }

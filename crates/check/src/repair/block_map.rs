@@ -48,7 +48,7 @@ fn pointer(ed: &Editor<'_, '_>, p: u32, level: u32, lblk: u64, map: &mut Map) ->
         map.push(e, &ed.cx.geo);
         return Ok(());
     };
-    if !map.enter(at) {
+    if !map.enter(ed, at) {
         return Ok(());
     }
     let block = ed.block(at)?;
@@ -56,6 +56,7 @@ fn pointer(ed: &Editor<'_, '_>, p: u32, level: u32, lblk: u64, map: &mut Map) ->
         let lblk = lblk.saturating_add(i.saturating_mul(span(ed, below)));
         pointer(ed, u32::from_le_bytes(*entry), below, lblk, map)?;
     }
+    map.leave(ed, at);
     Ok(())
 }
 

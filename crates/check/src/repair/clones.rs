@@ -7,12 +7,13 @@ use crate::context::Context;
 use crate::passes::Scanned;
 use crate::prelude::*;
 use crate::scan::{self, Mode};
-use std::collections::{BTreeMap as Table, BTreeSet, HashSet};
+use std::collections::{BTreeMap as Table, HashSet};
 use uext4_ondisk::{Extent, Inode, xattr_block_checksum_set};
 
 /// The inodes that claim clusters in `wanted`, and the references to attribute blocks among those.
 struct Owners {
-    inodes: BTreeSet<Ino>,
+    /// With how many of these clusters each claims.
+    inodes: Table<Ino, usize>,
     xattr_refs: Vec<(Pblk, Ino)>,
 }
 
@@ -23,11 +24,13 @@ fn owners(cx: &Context<'_>, wanted: &[u64]) -> Result<Owners> {
         budget: &budget,
     };
     let mut found = Owners {
-        inodes: BTreeSet::new(),
+        inodes: Table::new(),
         xattr_refs: Vec::new(),
     };
     for worker in scan::run(cx, mode)? {
-        found.inodes.extend(worker.owners.iter().map(|o| o.1));
+        for (_, ino) in &worker.owners {
+            *found.inodes.entry(*ino).or_default() += 1;
+        }
         let refs = worker.xattr_blocks.into_iter();
         found
             .xattr_refs
@@ -35,6 +38,9 @@ fn owners(cx: &Context<'_>, wanted: &[u64]) -> Result<Owners> {
     }
     Ok(found)
 }
+
+/// Byte of the doubly indirect pointer of the resize inode.
+const DOUBLE_AT: usize = 13 * 4;
 
 struct Cloner<'w> {
     wanted: &'w [u64],
@@ -69,13 +75,24 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault])
         wanted: &wanted,
         taken: HashSet::new(),
     };
-    for ino in &found.inodes {
-        if *ino == Ino::RESIZE || *ino == Ino::BAD_BLOCKS {
-            continue;
-        }
+    let mut inodes: Vec<(usize, Ino)> = found.inodes.iter().map(|(ino, n)| (*n, *ino)).collect();
+    // The blocks of the file system's own files stay; then of the file that claims fewest, as the one that claims most
+    // is most likely wrong, and there may not be enough space to copy everything.
+    inodes.sort_by_key(|(n, ino)| (!cx.is_reserved(*ino), *n, *ino));
+    for (_, ino) in &inodes {
         let Some(mut inode) = ed.decoded(*ino)? else {
             continue;
         };
+        if *ino == Ino::RESIZE || *ino == Ino::BAD_BLOCKS {
+            let own = match *ino {
+                Ino::RESIZE => vec![Pblk(le32(&inode.i_block, DOUBLE_AT).unwrap_or(0).into())],
+                _ => map::read(ed, &inode)?.blocks().map(|b| b.1).collect(),
+            };
+            for at in own {
+                cloner.keeps(cx, at);
+            }
+            continue;
+        }
         if kind::is_mapped(&inode) && clone_map(ed, &mut cloner, *ino, &mut inode)? {
             ed.put_decoded(*ino, &inode)?;
         }
@@ -93,13 +110,10 @@ fn clone_map(
 ) -> Result<bool> {
     let found = map::read(ed, inode)?;
     let cx = ed.cx;
-    let mut own: Vec<Pblk> = Vec::new();
-    let mut again = false;
-    for node in &found.nodes {
-        match cloner.keeps(cx, *node) {
-            true => own.push(*node),
-            false => again = true,
-        }
+    let mut own = found.nodes.clone();
+    let mut again = found.names_metadata;
+    for node in &found.shared_nodes {
+        again |= !cloner.keeps(cx, *node);
     }
     let mut runs: Vec<Extent> = Vec::new();
     for e in &found.runs {
@@ -112,15 +126,17 @@ fn clone_map(
                 ..*e
             };
             if !cloner.keeps(cx, at) {
-                let Some(to) = ed.allocate() else {
-                    return Ok(false);
+                again = true;
+                // An unwritten block reads as zeros, with or without a block.
+                let unneeded = e.unwritten && inode.file_type() == FileType::Regular;
+                let Some(to) = (!unneeded).then(|| ed.allocate()).flatten() else {
+                    continue;
                 };
                 // As it was before this round, which may have written a node there.
                 let mut block = vec![0; cx.block_size()];
                 cx.view.read(at, &mut block)?;
                 ed.put_block(to, &block);
                 one.pblk = to;
-                again = true;
             }
             match runs.last_mut() {
                 Some(last) if last.can_merge(&one) => last.len += 1,
@@ -132,8 +148,22 @@ fn clone_map(
         return Ok(false);
     }
     own.reverse();
+    let mut pool = NodePool::new(own.clone());
+    if map::write(ed, ino, inode, &Map::of(runs.clone()), &mut pool) {
+        return Ok(true);
+    }
+    // Without space for a tree, what reads as zeros goes.
+    if inode.file_type() == FileType::Regular {
+        runs.retain(|e| !e.unwritten);
+    }
+    let mut pool = NodePool::new(own.clone());
+    let mut new = Map::of(runs);
+    if map::write(ed, ino, inode, &new, &mut pool) {
+        return Ok(true);
+    }
+    // What lies past the size goes next.
+    new.truncate(inode.size.div_ceil(cx.geo.block_size.into()));
     let mut pool = NodePool::new(own);
-    let new = Map::of(runs);
     Ok(map::write(ed, ino, inode, &new, &mut pool))
 }
 

@@ -81,6 +81,16 @@ pub(crate) fn mend_tables(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<b
                 | FaultKind::InodeReserved
         )
     };
+    // A group that seems never used, but has the root.
+    let hidden = faults.iter().any(|f| f.kind == FaultKind::RootMode);
+    if let Some(mut desc) = ed.cx.desc(GroupNo(0)).copied().filter(|_| hidden)
+        && desc.flags.contains(GroupFlags::INODE_UNINIT)
+    {
+        desc.flags &= !GroupFlags::INODE_UNINIT;
+        desc.itable_unused = 0;
+        ed.put_desc(GroupNo(0), &desc)?;
+        return Ok(true);
+    }
     let mut damaged: BTreeMap<GroupNo, BTreeSet<Ino>> = BTreeMap::new();
     for ino in faults
         .iter()

@@ -74,18 +74,23 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault])
     };
     if !twice.is_empty() {
         let mut first: HashMap<Ino, Place> = HashMap::new();
-        for dir in &scanned.dirs.dirs {
-            for block in scanned.dirs.blocks_of(dir) {
-                for record in entries_of(ed, dir, block.lblk, block.pblk)? {
-                    let place = (block.pblk, record.offset.unwrap_or(0));
-                    let unnamed = record.name.is_empty() || is_dots(&record.name);
-                    if !twice.contains(&record.ino) || unnamed {
-                        continue;
-                    }
-                    if record.ino != dir.ino && *first.entry(record.ino).or_insert(place) != place {
-                        wrong.later_names.insert(place);
-                        wanted.insert(dir.ino);
-                    }
+        // In the order of the disk: copies of blocks lie behind what was there before.
+        for i in &scanned.dirs.order {
+            let Some(block) = scanned.dirs.blocks.get(*i as usize) else {
+                continue;
+            };
+            let Some(dir) = scanned.dirs.dirs.get(block.dir as usize) else {
+                continue;
+            };
+            for record in entries_of(ed, dir, block.lblk, block.pblk)? {
+                let place = (block.pblk, record.offset.unwrap_or(0));
+                let unnamed = record.name.is_empty() || is_dots(&record.name);
+                if !twice.contains(&record.ino) || unnamed || record.ino == dir.ino {
+                    continue;
+                }
+                if *first.entry(record.ino).or_insert(place) != place {
+                    wrong.later_names.insert(place);
+                    wanted.insert(dir.ino);
                 }
             }
         }

@@ -86,7 +86,7 @@ fn close_holes(ed: &mut Editor<'_, '_>, ino: Ino, inode: &mut Inode, found: &mut
     }
     let mut own = std::mem::take(&mut found.nodes);
     own.reverse();
-    let mut pool = NodePool::new(own);
+    let mut pool = NodePool::only(own);
     inode.size = u64::from(next) << ed.cx.geo.block_bits;
     map::write(ed, ino, inode, &closed, &mut pool)
 }

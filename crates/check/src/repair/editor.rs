@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::edits::Edits;
 use crate::prelude::*;
+use std::collections::HashSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 use uext4_ondisk::{GroupCsum, Inode, SUPERBLOCK_SIZE, inode_checksum_set};
 
@@ -10,6 +11,8 @@ use uext4_ondisk::{GroupCsum, Inode, SUPERBLOCK_SIZE, inode_checksum_set};
 pub(crate) struct Editor<'c, 'd> {
     pub(crate) cx: &'c Context<'d>,
     patch: Edits,
+    /// Clusters that were claimed more than once, as far as that is known.
+    shared: HashSet<u64>,
     /// The cluster at which the search for a free one starts.
     free_from: u64,
 }
@@ -26,8 +29,19 @@ impl<'c, 'd> Editor<'c, 'd> {
         Editor {
             cx,
             patch: Edits::default(),
+            shared: HashSet::new(),
             free_from: 0,
         }
+    }
+
+    /// Notes which clusters were claimed more than once.
+    pub(crate) fn set_shared(&mut self, clusters: &[u64]) {
+        self.shared = clusters.iter().copied().collect();
+    }
+
+    /// True if a block was claimed more than once.
+    pub(crate) fn is_shared(&self, at: Pblk) -> bool {
+        self.shared.contains(&self.cx.cluster(at))
     }
 
     /// The changes.

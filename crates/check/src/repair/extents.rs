@@ -43,9 +43,8 @@ fn node(
     let view = ExtentNode::new(bytes);
     let depth = depth.unwrap_or_else(|| view.depth());
     let count = entries(bytes, bytes.len() == 60);
-    if depth > EXTENT_DEPTH_MAX {
-        return Ok(());
-    }
+    // A root with an impossible depth is most likely one without nodes.
+    let depth = if depth > EXTENT_DEPTH_MAX { 0 } else { depth };
     if depth == 0 {
         let entries = (0..usize::from(count)).filter_map(|i| entry_extent(bytes, i));
         map.push_node(&entries.collect::<Vec<_>>(), end, &ed.cx.geo);
@@ -55,12 +54,13 @@ fn node(
         let Some(idx) = entry_index(bytes, i) else {
             continue;
         };
-        if ed.cx.bounds().contains(idx.child, 1) && map.enter(idx.child) {
+        if ed.cx.bounds().contains(idx.child, 1) && map.enter(ed, idx.child) {
             let next = entry_index(bytes, i + 1).filter(|_| i + 1 < usize::from(count));
             let next = next.filter(|next| next.lblk > idx.lblk);
             let end = next.map_or(end, |next| u64::from(next.lblk.0));
             let child = ed.block(idx.child)?;
             node(ed, &child, Some(depth - 1), end, map)?;
+            map.leave(ed, idx.child);
         }
     }
     Ok(())

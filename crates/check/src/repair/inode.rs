@@ -133,7 +133,7 @@ fn mend_one(ed: &mut Editor<'_, '_>, scanned: &Scanned, ino: Ino, wrong: &Wrong<
     }
     let is_mapped = kind::is_mapped(&inode) || ino == Ino::BAD_BLOCKS;
     if wrong.map() && is_mapped {
-        mend_map(ed, scanned, ino, &mut inode)?;
+        mend_map(ed, ino, &mut inode)?;
     } else if is_mapped {
         count(ed, wrong, ino, &raw, &mut inode)?;
     } else if wrong.has(FaultKind::InodeBlocks) || wrong.structure("InodeHuge") {
@@ -141,7 +141,7 @@ fn mend_one(ed: &mut Editor<'_, '_>, scanned: &Scanned, ino: Ino, wrong: &Wrong<
         inode.blocks = sectors(ed.cx, xattr_blocks);
     }
     ed.put_decoded(ino, &inode)?;
-    if wrong.has(FaultKind::InlineData) {
+    if wrong.has(FaultKind::InlineData) && inode.flags.contains(InodeFlags::INLINE_DATA) {
         inline::mend(ed, ino)?;
     }
     if wrong.xattrs() {
@@ -251,8 +251,9 @@ fn mend_flags(
             InodeFlags::EXTENTS
         };
     }
-    if plain && root && !inode.flags.intersects(both) {
+    if plain && root && !inode.flags.contains(InodeFlags::EXTENTS) {
         inode.flags |= InodeFlags::EXTENTS;
+        inode.flags &= !InodeFlags::INLINE_DATA;
     }
     if inode.flags.contains(InodeFlags::EXTENTS) && !cx.incompat(Incompat::EXTENT) {
         if root {
@@ -287,7 +288,7 @@ fn mend_flags(
 }
 
 /// Cuts what can't be right, and writes the map again.
-fn mend_map(ed: &mut Editor<'_, '_>, scanned: &Scanned, ino: Ino, inode: &mut Inode) -> Result<()> {
+fn mend_map(ed: &mut Editor<'_, '_>, ino: Ino, inode: &mut Inode) -> Result<()> {
     let mut found = map::read(ed, inode)?;
     if matches!(inode.file_type(), FileType::Directory | FileType::Symlink) {
         for e in &mut found.runs {
@@ -295,10 +296,9 @@ fn mend_map(ed: &mut Editor<'_, '_>, scanned: &Scanned, ino: Ino, inode: &mut In
         }
     }
     let mut own = std::mem::take(&mut found.nodes);
-    let cx = ed.cx;
-    own.retain(|at| !scanned.is_shared(cx, *at));
     own.reverse();
-    let mut pool = NodePool::new(own);
+    // Other trees are not sound yet, so what is free is not known.
+    let mut pool = NodePool::only(own);
     map::write(ed, ino, inode, &found, &mut pool);
     Ok(())
 }

@@ -207,6 +207,9 @@ fn write_empty(ed: &mut Editor<'_, '_>, ino: Ino, first: Pblk) -> Result<()> {
     }
     put_be32(&mut block, SEQUENCE_AT, tid.0);
     ed.put_block(first, &block);
+    let mut inode = inode;
+    inode.size = u64::from(len) << cx.geo.block_bits;
+    ed.put_decoded(ino, &inode)?;
     ed.change_super(|raw| {
         let incompat = raw.incompat() & !Incompat::RECOVER;
         raw.feature_incompat = incompat.bits().into();

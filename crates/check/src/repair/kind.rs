@@ -56,6 +56,11 @@ pub(crate) fn mend(
     let permissions = inode.mode & !FileType::MODE_MASK;
     if ino == Ino::ROOT || is_directory(ed, ino, inode)? {
         inode.mode = FileType::Directory.to_mode() | permissions;
+        if ino == Ino::ROOT && inode.links == 0 {
+            inode.mode |= 0o755;
+            inode.links = 2;
+            inode.dtime = 0;
+        }
         return Ok(());
     }
     if unknown {
@@ -103,6 +108,7 @@ fn mend_link(ed: &mut Editor<'_, '_>, inode: &mut Inode) -> Result<()> {
     }
     let found = map::read(ed, inode)?;
     let Some(at) = found.find(Lblk(0)) else {
+        delete(ed, inode);
         return Ok(());
     };
     let block = ed.block(at)?;

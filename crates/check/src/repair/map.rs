@@ -11,6 +11,12 @@ use uext4_ondisk::{Extent, Inode};
 pub(crate) struct Map {
     pub(crate) runs: Vec<Extent>,
     pub(crate) nodes: Vec<Pblk>,
+    /// Nodes that others claim too. What lies below them may be of others, so it is not among `nodes`.
+    pub(crate) shared_nodes: Vec<Pblk>,
+    /// A node would lie in fixed metadata; nothing below it was read.
+    pub(crate) names_metadata: bool,
+    /// Shared nodes above the one at hand.
+    doubtful: u32,
     /// Nodes that were seen, as a tree may lead into itself.
     seen: HashSet<Pblk>,
     /// The file block that the next run starts at or after.
@@ -39,13 +45,29 @@ impl Map {
         }
     }
 
-    /// Takes a node; false if it was seen before.
-    pub(crate) fn enter(&mut self, node: Pblk) -> bool {
-        let fresh = self.seen.insert(node);
-        if fresh {
+    /// Takes a node; false if it was seen before, or can't be one.
+    pub(crate) fn enter(&mut self, ed: &Editor<'_, '_>, node: Pblk) -> bool {
+        if ed.cx.is_metadata(ed.cx.cluster(node)) {
+            self.names_metadata = true;
+            return false;
+        }
+        if !self.seen.insert(node) {
+            return false;
+        }
+        if ed.is_shared(node) {
+            self.shared_nodes.push(node);
+            self.doubtful += 1;
+        } else if self.doubtful == 0 {
             self.nodes.push(node);
         }
-        fresh
+        true
+    }
+
+    /// Ends what [`Map::enter`] began.
+    pub(crate) fn leave(&mut self, ed: &Editor<'_, '_>, node: Pblk) {
+        if ed.is_shared(node) {
+            self.doubtful = self.doubtful.saturating_sub(1);
+        }
     }
 
     /// Adds what is sound of a run: what lies in the file system, and after the runs before.
@@ -137,16 +159,32 @@ pub(crate) fn read(ed: &Editor<'_, '_>, inode: &Inode) -> Result<Map> {
     Ok(map)
 }
 
-/// Where nodes of a tree go: blocks that the inode had for it, then free ones.
-pub(crate) struct NodePool(Vec<Pblk>);
+/// Where nodes of a tree go: blocks that the inode had for it, then free ones, once it is known which are free.
+pub(crate) struct NodePool {
+    own: Vec<Pblk>,
+    may_allocate: bool,
+}
 
 impl NodePool {
+    /// Blocks that the inode had, then free ones.
     pub(crate) fn new(own: Vec<Pblk>) -> Self {
-        NodePool(own)
+        NodePool {
+            own,
+            may_allocate: true,
+        }
+    }
+
+    /// Blocks that the inode had.
+    pub(crate) fn only(own: Vec<Pblk>) -> Self {
+        NodePool {
+            own,
+            may_allocate: false,
+        }
     }
 
     pub(crate) fn take(&mut self, ed: &mut Editor<'_, '_>) -> Option<Pblk> {
-        self.0.pop().or_else(|| ed.allocate())
+        let own = self.own.pop();
+        own.or_else(|| self.may_allocate.then(|| ed.allocate()).flatten())
     }
 }
 

@@ -77,7 +77,7 @@ fn finish(ed: &mut Editor<'_, '_>, ino: Ino) -> Result<()> {
             found.truncate(inode.size.div_ceil(size));
             let mut own = std::mem::take(&mut found.nodes);
             own.reverse();
-            let mut pool = NodePool::new(own);
+            let mut pool = NodePool::only(own);
             // The block count is corrected when the inodes are checked.
             map::write(ed, ino, &mut inode, &found, &mut pool);
         }

@@ -202,6 +202,14 @@ impl Planner<'_> {
                     None => Err(CheckError::Format(e)),
                 };
             }
+            Err(CheckError::Unsupported(what)) => {
+                // Names are not folded without an encoding, so the feature was never there.
+                let patch = restore::without_folding(device)?;
+                return match patch.is_empty() {
+                    true => Err(CheckError::Unsupported(what)),
+                    false => Ok((patch, true)),
+                };
+            }
             other => other?,
         };
         pending |= examined.cx.is_none() && faults.iter().any(|f| is_pending(&self.known, f));

@@ -154,9 +154,10 @@ fn of_inode(kind: FaultKind) -> Option<Remedy> {
         F::ExtentEmptyLeaf => safe("removes the leaf"),
         F::ExtentUnwritten => careful("marks the extent as written"),
         F::MapBlock | F::MapTooLarge => lossy("clears the pointer", "the data that it led to"),
-        F::BlockShared | F::BlockIsMetadata => {
-            careful("copies the blocks, so that each file has its own")
-        }
+        F::BlockShared | F::BlockIsMetadata => lossy(
+            "copies the blocks, so that each file has its own",
+            "data, where there is not enough space for copies",
+        ),
         F::XattrBlock | F::XattrName | F::XattrOverlap | F::XattrValueInode => {
             lossy("removes what can't be right", "extended attributes")
         }

@@ -128,3 +128,22 @@ pub(crate) fn from_backup(device: &dyn BlockDevice) -> Result<Option<Edits>> {
     edits.write(SUPERBLOCK_OFFSET, &bytes);
     Ok(Some(edits))
 }
+
+/// Changes that remove the feature of folded names, if there is no encoding for them; none otherwise.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn without_folding(device: &dyn BlockDevice) -> Result<Edits> {
+    let mut bytes = vec![0; SUPERBLOCK_SIZE];
+    device.read_at(SUPERBLOCK_OFFSET, &mut bytes)?;
+    let mut edits = Edits::default();
+    let Some(raw) = RawSuperblock::mut_from(&mut bytes) else {
+        return Ok(edits);
+    };
+    if raw.incompat().contains(Incompat::CASEFOLD) && raw.encoding.get() == 0 {
+        raw.feature_incompat = (raw.incompat() & !Incompat::CASEFOLD).bits().into();
+        raw.update_checksum();
+        edits.write(SUPERBLOCK_OFFSET, &bytes);
+    }
+    Ok(edits)
+}

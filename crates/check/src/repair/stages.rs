@@ -24,6 +24,9 @@ pub(crate) fn inodes_of(faults: &[Fault], of: impl Fn(FaultKind) -> bool) -> BTr
 /// The device's.
 pub(crate) fn repair(cx: &Context<'_>, examined: &Examined<'_>, faults: &[Fault]) -> Result<Edits> {
     let mut ed = Editor::new(cx);
+    if let Some(scanned) = &examined.scanned {
+        ed.set_shared(&scanned.duplicates);
+    }
     match (examined.stage, &examined.scanned) {
         (Stage::Superblock, _) => {
             if faults.iter().any(|f| f.kind == FaultKind::JournalPending) && cx.log.is_some() {

@@ -10,7 +10,9 @@ use uext4_ondisk::{EXT4_MAGIC, Mmp, RawSuperblock, SUPERBLOCK_SIZE};
 
 /// Features that decide where the fixed metadata lies and what it is; none changes while a file system is mounted.
 const LAYOUT_COMPAT: Compat = Compat::RESIZE_INODE.union(Compat::SPARSE_SUPER2);
-const LAYOUT_INCOMPAT: Incompat = Incompat::META_BG.union(Incompat::FLEX_BG);
+const LAYOUT_INCOMPAT: Incompat = Incompat::META_BG
+    .union(Incompat::FLEX_BG)
+    .union(Incompat::BIT64);
 const LAYOUT_RO_COMPAT: RoCompat = RoCompat::SPARSE_SUPER.union(RoCompat::BIGALLOC);
 
 /// Takes the features that decide about the layout from a backup; false if they are the same, or there is none.
@@ -36,6 +38,7 @@ pub(crate) fn adopt_layout(ed: &mut Editor<'_, '_>) -> Result<bool> {
         raw.set_features(compat, incompat, ro);
         raw.reserved_gdt_blocks = backup.raw.reserved_gdt_blocks;
         raw.backup_bgs = backup.raw.backup_bgs;
+        raw.desc_size = backup.raw.desc_size;
     })?;
     Ok(true)
 }
@@ -62,7 +65,9 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<bool> {
         FaultKind::MetadataOverlap,
         FaultKind::MetadataNotMapped,
     ];
-    if of_layout.iter().any(|k| has(*k)) && adopt_layout(ed)? {
+    let places = |f: &Fault| matches!(f.kind, FaultKind::Structure(k) if format!("{k:?}").starts_with("GroupDesc"));
+    let layout = of_layout.iter().any(|k| has(*k)) || faults.iter().any(places);
+    if layout && adopt_layout(ed)? {
         return Ok(true);
     }
     let mut changed = has(FaultKind::SuperblockField);
