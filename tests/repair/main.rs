@@ -3,5 +3,6 @@
 mod as_e2fsck;
 mod interrupted;
 mod support;
+#[allow(dead_code, reason = "the tests of the verifier use the rest")]
 #[path = "../verifier/support/mod.rs"]
 mod verifier;

@@ -34,6 +34,11 @@ impl<'c, 'd> Editor<'c, 'd> {
         }
     }
 
+    /// No block is known to be free.
+    pub(crate) fn forbid_allocation(&mut self) {
+        self.free_from = u64::MAX;
+    }
+
     /// Notes which clusters were claimed more than once.
     pub(crate) fn set_shared(&mut self, clusters: &[u64]) {
         self.shared = clusters.iter().copied().collect();

@@ -265,7 +265,7 @@ impl Planner<'_> {
         let Some(cx) = &examined.cx else {
             return Ok(restore::from_backup(device)?.unwrap_or_default());
         };
-        stages::repair(cx, examined, accepted)
+        stages::repair(cx, examined, accepted, &self.plan.after)
     }
 
     /// A superblock that does not even name a file system.

@@ -2,13 +2,14 @@
 
 use super::editor::Editor;
 use super::{
-    clones, connect, descs, dir, dir_map, groups, inode, journal, links, orphans, quota, resize,
-    superblock, values,
+    clones, connect, descs, dir, dir_map, groups, inode, journal, kind, links, map, orphans, quota,
+    resize, superblock, values,
 };
 use crate::context::Context;
 use crate::edits::Edits;
 use crate::passes::{Examined, Stage};
 use crate::prelude::*;
+use crate::report::CheckReport;
 use std::collections::BTreeSet;
 use uext4_ondisk::{STATE_CLEAN, STATE_ERROR};
 
@@ -22,10 +23,16 @@ pub(crate) fn inodes_of(faults: &[Fault], of: impl Fn(FaultKind) -> bool) -> BTr
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn repair(cx: &Context<'_>, examined: &Examined<'_>, faults: &[Fault]) -> Result<Edits> {
+pub(crate) fn repair(
+    cx: &Context<'_>,
+    examined: &Examined<'_>,
+    faults: &[Fault],
+    present: &CheckReport,
+) -> Result<Edits> {
     let mut ed = Editor::new(cx);
     if let Some(scanned) = &examined.scanned {
         ed.set_shared(&scanned.duplicates);
+        claim_unread(&mut ed, present)?;
     }
     match (examined.stage, &examined.scanned) {
         (Stage::Superblock, _) => {
@@ -75,6 +82,30 @@ pub(crate) fn repair(cx: &Context<'_>, examined: &Examined<'_>, faults: &[Fault]
         (_, None) => {}
     }
     Ok(ed.into_patch())
+}
+
+/// Claims what files map that the check did not read, as their trees are damaged: no repair may take these blocks.
+fn claim_unread(ed: &mut Editor<'_, '_>, present: &CheckReport) -> Result<()> {
+    if present.faults_total > present.faults.len() as u64 {
+        // Some of these files are not known.
+        ed.forbid_allocation();
+        return Ok(());
+    }
+    let of_map = |k| match k {
+        FaultKind::Structure(k) => format!("{k:?}").starts_with("Extent"),
+        FaultKind::MapBlock | FaultKind::BlockShared | FaultKind::BlockIsMetadata => true,
+        _ => false,
+    };
+    for ino in inodes_of(&present.faults, of_map) {
+        if let Some(inode) = ed.decoded(ino)?.filter(kind::is_mapped) {
+            let found = map::read(ed, &inode)?;
+            let nodes = found.nodes.iter().chain(&found.shared_nodes).copied();
+            for at in found.blocks().map(|b| b.1).chain(nodes) {
+                ed.cx.claimed.claim(ed.cx.cluster(at), 1, |_| {});
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Changes that mark the file system as clean and without recorded errors; `None` if it is.
