@@ -1,4 +1,4 @@
-//! The verifier behind `uext4 check`: everything of an ext4 image is checked, nothing is changed.
+//! The verifier behind `uext4 check`: everything of an ext4 image is checked, nothing is changed. [`plan()`] plans repairs.
 //!
 //! # Data model
 //! [`check`] reads through a `View`, the image as journal replay would leave it. Findings are added
@@ -33,6 +33,7 @@
 //! | `links` | link counts |
 //! | `quota` | quota files |
 //! | `bitmaps` | bitmaps and counters against what was found |
+//! | `repair`, `edits` | plans of repairs, as changes in memory |
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
