@@ -111,6 +111,9 @@ pub(crate) fn run(cx: &Context<'_>, usage: &Usage, faults: &mut Faults) -> Resul
     Ok(())
 }
 
+/// Entries of a quota file, by owner.
+type Entries = BTreeMap<u32, Vec<u8>>;
+
 /// A quota file that is being read.
 pub(crate) struct QuotaFile<'c, 'd> {
     cx: &'c Context<'d>,
@@ -121,7 +124,7 @@ pub(crate) struct QuotaFile<'c, 'd> {
     seen: HashMap<u32, u32>,
     found: BTreeMap<u32, (u64, u64)>,
     /// The entries whole, if they are wanted.
-    entries: Option<BTreeMap<u32, Vec<u8>>>,
+    entries: Option<Entries>,
 }
 
 impl<'c, 'd> QuotaFile<'c, 'd> {
@@ -154,7 +157,7 @@ impl<'c, 'd> QuotaFile<'c, 'd> {
     ///
     /// # Errors
     /// The device's.
-    pub(crate) fn entries(&mut self) -> Result<(Vec<u8>, BTreeMap<u32, Vec<u8>>)> {
+    pub(crate) fn entries(&mut self) -> Result<(Vec<u8>, Entries)> {
         let first = self.read(0)?;
         self.entries = Some(BTreeMap::new());
         self.tree(1, DEPTH)?;

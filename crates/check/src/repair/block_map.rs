@@ -1,7 +1,7 @@
 //! Block maps: what is sound in a damaged one, and new ones.
 
 use super::editor::Editor;
-use super::map::{Map, NodePool};
+use super::runs::{Map, NodePool};
 use crate::prelude::*;
 use uext4_ondisk::Extent;
 

@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::passes::Scanned;
 use crate::prelude::*;
 use crate::scan::{self, Mode};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap as Table, HashSet};
 use uext4_ondisk::{Extent, Inode, xattr_block_checksum_set};
 
@@ -78,7 +79,7 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault])
     let mut inodes: Vec<(usize, Ino)> = found.inodes.iter().map(|(ino, n)| (*n, *ino)).collect();
     // The blocks of the file system's own files stay; then of the file that claims fewest, as the one that claims most
     // is most likely wrong, and there may not be enough space to copy everything.
-    inodes.sort_by_key(|(n, ino)| (!cx.is_reserved(*ino), *n, *ino));
+    inodes.sort_by_key(|(n, ino)| (!cx.is_reserved(*ino), *n, Reverse(*ino)));
     for (_, ino) in &inodes {
         let Some(mut inode) = ed.decoded(*ino)? else {
             continue;

@@ -1,8 +1,8 @@
 //! Names for inodes that have none, and `..` of directories.
 
+use super::chosen::inodes_of;
 use super::editor::Editor;
 use super::lost_found::LostFound;
-use super::stages::inodes_of;
 use crate::dirs::Dir;
 use crate::passes::Scanned;
 use crate::prelude::*;

@@ -2,7 +2,7 @@
 
 use super::dir_map;
 use super::editor::Editor;
-use super::records::{self, Record};
+use super::records::{self, Record, type_byte};
 use super::reveal;
 use crate::context::Context;
 use crate::dirblock::block_kind;
@@ -306,14 +306,6 @@ impl DirMender<'_, '_> {
         }
         self.names.insert(record.name.clone(), record.ino);
         Some(record)
-    }
-}
-
-/// The type byte of an entry, 0 where entries have none.
-pub(crate) fn type_byte(cx: &Context<'_>, file_type: FileType) -> u8 {
-    match cx.incompat(Incompat::FILETYPE) {
-        true => file_type.to_dirent(),
-        false => 0,
     }
 }
 

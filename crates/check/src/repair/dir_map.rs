@@ -1,8 +1,8 @@
 //! Directories without blocks, or with holes between them.
 
+use super::chosen::inodes_of;
 use super::editor::Editor;
 use super::map::{self, Map, NodePool};
-use super::stages::inodes_of;
 use crate::prelude::*;
 use uext4_ondisk::{Extent, Inode, dir_block_init_dots, dir_checksum_set};
 

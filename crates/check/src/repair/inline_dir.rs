@@ -1,8 +1,7 @@
 //! Directories in their inodes.
 
-use super::dir::type_byte;
 use super::editor::Editor;
-use super::records::{self, Record};
+use super::records::{self, Record, type_byte};
 use super::xattrs;
 use crate::context::Context;
 use crate::dirs::Dir;

@@ -32,7 +32,7 @@ impl Wrong<'_> {
 
     fn structure(&self, front: &str) -> bool {
         let of = |f: &&Fault| matches!(f.kind, FaultKind::Structure(k) if format!("{k:?}").starts_with(front));
-        self.faults.iter().any(|f| of(f))
+        self.faults.iter().any(of)
     }
 
     /// The map has something in it that must be cut or written again.

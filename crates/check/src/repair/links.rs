@@ -1,7 +1,7 @@
 //! Link counts.
 
+use super::chosen::inodes_of;
 use super::editor::Editor;
-use super::stages::inodes_of;
 use crate::passes::Scanned;
 use crate::prelude::*;
 

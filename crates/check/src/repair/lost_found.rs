@@ -1,10 +1,10 @@
 //! The directory lost+found: found, or made, and names in it.
 
-use super::dir::{insert_into, type_byte};
+use super::dir::insert_into;
 use super::dir_map;
 use super::editor::{Editor, now};
 use super::map::{self, Map, NodePool};
-use super::records::{self, Record};
+use super::records::{self, Record, type_byte};
 use crate::passes::Scanned;
 use crate::prelude::*;
 use std::collections::HashSet;

@@ -7,19 +7,21 @@
 //!
 //! | module | repairs |
 //! | --- | --- |
-//! | `plan` | rounds, decisions |
+//! | `plan`, `stages`, `chosen` | rounds, decisions, the order of repairs |
 //! | `remedy` | what is done about each kind of fault, and what is lost |
 //! | `editor` | changes of a round; free blocks |
-//! | `superblock`, `restore`, `descs` | superblock and descriptors, from backups where need be |
+//! | `superblock`, `restore`, `descs`, `bitmap_places` | superblock and descriptors, from backups where need be |
 //! | `journal`, `orphans` | replay; orphan list and orphan file |
-//! | `inode`, `extents`, `block_map`, `inline`, `xattrs`, `values` | inodes, what they map, their attributes |
+//! | `inode`, `kind`, `inline`, `xattrs`, `values`, `features` | inodes, their types, data in them, attributes |
+//! | `map`, `runs`, `extents`, `block_map` | what inodes map |
 //! | `clones` | blocks that are claimed twice |
-//! | `dir`, `records`, `dir_map` | directories: entries, blocks, holes |
+//! | `dir`, `records`, `inline_dir`, `dir_map`, `reveal` | directories: entries, blocks, holes; inodes that are hidden |
 //! | `connect`, `lost_found`, `links` | names for what has none; link counts |
 //! | `groups`, `quota`, `resize` | bitmaps and counters; quota files; the resize inode |
 
 mod bitmap_places;
 mod block_map;
+mod chosen;
 mod clones;
 mod connect;
 mod descs;
@@ -45,6 +47,7 @@ mod remedy;
 mod resize;
 mod restore;
 mod reveal;
+mod runs;
 mod stages;
 mod superblock;
 mod values;

@@ -179,7 +179,7 @@ impl Planner<'_> {
             let mut stop = |stage, faults: &Faults, report: &CheckReport| {
                 let last = stage == Stage::Groups;
                 let open = |f: &Fault| is_pending(known, f) && (last || !is_late(f));
-                // What recovery would write comes first, as it would overwrite repairs.
+                // What recovery would write precedes repairs, as it would overwrite them.
                 pending = report.needs_recovery || faults.iter().any(open);
                 pending
             };
@@ -193,24 +193,8 @@ impl Planner<'_> {
             )
         };
         let examined = match examined {
-            Err(CheckError::Format(e)) if restore::is_damage(&e) => {
-                // Nothing else is known of the file system.
-                faults.push(Fault::new(FaultKind::SuperblockGeometry).detail(&e));
-                let patch = self.restore(device, &faults)?;
-                return match patch {
-                    Some(patch) => Ok((patch, true)),
-                    None => Err(CheckError::Format(e)),
-                };
-            }
-            Err(CheckError::Unsupported(what)) => {
-                // Names are not folded without an encoding, so the feature was never there.
-                let patch = restore::without_folding(device)?;
-                return match patch.is_empty() {
-                    true => Err(CheckError::Unsupported(what)),
-                    false => Ok((patch, true)),
-                };
-            }
-            other => other?,
+            Ok(examined) => examined,
+            Err(e) => return Ok((self.without_check(device, faults, e)?, true)),
         };
         pending |= examined.cx.is_none() && faults.iter().any(|f| is_pending(&self.known, f));
         let mut found: Vec<Fault> = faults.iter().filter(|f| is_mended(f)).cloned().collect();
@@ -244,6 +228,27 @@ impl Planner<'_> {
             self.give_up(&accepted);
         }
         Ok((patch, true))
+    }
+
+    /// What can be done where not even a check can run.
+    fn without_check(
+        &mut self,
+        device: &dyn BlockDevice,
+        mut faults: Faults,
+        e: CheckError,
+    ) -> Result<Edits> {
+        let patch = match &e {
+            CheckError::Format(format) if restore::is_damage(format) => {
+                faults.push(Fault::new(FaultKind::SuperblockGeometry).detail(format));
+                self.restore(device, &faults)?
+            }
+            // Names are not folded without an encoding, so the feature was never there.
+            CheckError::Unsupported(_) => {
+                Some(restore::without_folding(device)?).filter(|patch| !patch.is_empty())
+            }
+            _ => None,
+        };
+        patch.ok_or(e)
     }
 
     /// The image has no fault but those that stay: it is marked as clean, if it is not.

@@ -1,9 +1,18 @@
 //! Records of a directory block: those that can be read in a damaged one, and the block written again.
 
+use crate::context::Context;
 use crate::prelude::*;
 use uext4_ondisk::{
     DIRENT_HEADER, DIRENT_MIN, dir_block_init, dirent_size, rec_len_decode, rec_len_encode,
 };
+
+/// The type byte of an entry, 0 where entries have none.
+pub(crate) fn type_byte(cx: &Context<'_>, file_type: FileType) -> u8 {
+    match cx.incompat(Incompat::FILETYPE) {
+        true => file_type.to_dirent(),
+        false => 0,
+    }
+}
 
 /// A record in use.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Which repairs belong to the stage at which a check ended.
 
+use super::chosen::inodes_of;
 use super::editor::Editor;
 use super::{
     clones, connect, descs, dir, dir_map, groups, inode, journal, kind, links, map, orphans, quota,
@@ -10,14 +11,7 @@ use crate::edits::Edits;
 use crate::passes::{Examined, Stage};
 use crate::prelude::*;
 use crate::report::CheckReport;
-use std::collections::BTreeSet;
 use uext4_ondisk::{STATE_CLEAN, STATE_ERROR};
-
-/// Inodes of faults of some kinds, in order.
-pub(crate) fn inodes_of(faults: &[Fault], of: impl Fn(FaultKind) -> bool) -> BTreeSet<Ino> {
-    let faults = faults.iter().filter(|f| of(f.kind));
-    faults.filter_map(|f| f.ino).collect()
-}
 
 /// Changes that repair these faults, or some of them.
 ///
@@ -41,7 +35,7 @@ pub(crate) fn repair(
                 journal::replay(&mut ed)?;
                 return Ok(ed.into_patch());
             }
-            // Where the inodes are comes first, as the journal is one.
+            // The journal is an inode, so the places of inodes precede it.
             let changed = superblock::mend(&mut ed, faults)?;
             if !changed && !descs::mend(&mut ed, faults)? {
                 journal::mend(&mut ed, faults)?;
@@ -67,7 +61,7 @@ pub(crate) fn repair(
         }
         (Stage::Directories, Some(scanned)) => dir::mend(&mut ed, scanned, faults)?,
         (Stage::Links, Some(scanned)) => {
-            // Names come first, as they change the number of links.
+            // Names change the number of links.
             if !connect::mend(&mut ed, scanned, faults)? {
                 links::mend(&mut ed, scanned, faults)?;
                 superblock::mend_quota_inodes(&mut ed, faults)?;
