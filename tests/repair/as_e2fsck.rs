@@ -24,7 +24,7 @@ fn by_e2fsck(path: &Path) -> (Option<Vec<u8>>, bool) {
 fn problems(base: &Base, original: &Contents, bytes: &[u8], path: &Path) -> Vec<String> {
     fs::write(path, bytes).expect("write");
     let (theirs, refused) = match base.has_mmp {
-        true => (None, false),
+        true => (None, e2fsck(path).1.contains("unsupported feature")),
         false => by_e2fsck(path),
     };
     let plan_of = match plan(bytes) {

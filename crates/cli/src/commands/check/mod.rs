@@ -25,7 +25,7 @@ const FAULTS: u8 = 4;
 /// The exit code when the check could not be done, as of e2fsck.
 pub const OPERATIONAL: u8 = 8;
 
-/// Verify everything of images, and repair them with --repair, -p or -y
+/// Verify everything of images, and repair them if asked to
 ///
 /// Exits with 0 when there is nothing wrong, 1 when everything was repaired, 4 when faults are left, 8 when the check
 /// could not be done; of several images, with the largest of these. Notes report what is unusual but not damage, such as a backup superblock that differs;
