@@ -86,6 +86,28 @@ fn nothing_is_lost_that_e2fsck_keeps() {
     assert!(tried > 0 && failed.is_empty(), "{}", failed.join("\n"));
 }
 
+/// Repairs without questions leave a damaged map as it is, so its blocks must stay in use.
+#[test]
+fn blocks_of_a_map_that_stays_damaged_are_not_freed() {
+    require!(have_tools());
+    let dir = scratch();
+    let base = Base::make(0, dir.path());
+    // An extent in a leaf that is too long.
+    let (bytes, name) = base.damaged(1, 61).expect("damage");
+    let device = MemoryDevice::from_bytes(&bytes);
+    let safe = &mut uext4_check::Policy::Safe;
+    let options = uext4_check::CheckOptions::default();
+    let plan = uext4_check::plan(&device, &options, safe, &uext4_check::NoProgress).expect("plan");
+    assert!(!plan.mends_all(), "{name}");
+    let ours = repaired(&bytes, &plan);
+    let sb = uext4_ondisk::Superblock::parse(&bytes[1024..2048]).expect("superblock");
+    let desc = GroupDesc::decode(&bytes[2048..]).expect("descriptor");
+    let size = sb.geometry.block_size as usize;
+    let at = desc.block_bitmap.0 as usize * size;
+    let freed = (at..at + size).filter(|i| bytes[*i] & !ours[*i] != 0);
+    assert_eq!(freed.count(), 0, "{name}");
+}
+
 /// The comparison notices what it is there for.
 #[test]
 fn a_lost_name_and_a_lost_byte_are_noticed() {
