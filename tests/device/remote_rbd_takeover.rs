@@ -86,11 +86,11 @@ fn write_files(device: &Arc<dyn BlockDevice>) -> anyhow::Error {
         Err(error) => return error,
     };
     for number in 1u64.. {
-        match write_file(&*fs, number) {
+        match write_file(&fs, number) {
             Ok(()) => println!("{DURABLE}{number}"),
             Err(error) => {
                 for number in number + 1..number + 3 {
-                    write_file(&*fs, number).expect_err("its journal is aborted");
+                    write_file(&fs, number).expect_err("its journal is aborted");
                 }
                 return error;
             }
@@ -337,31 +337,54 @@ fn takeovers_without_a_blocklist_are_caught() {
     println!("{why}");
 }
 
+/// Cuts an owner off, takes over, makes its entry in the blocklist a short one, and lets it continue after that has expired.
+fn resume_after_expiry() -> Result<()> {
+    let image = new_image(BLOCKS * BLOCK as u64);
+    let mut writer = Peer::start(WRITER, &format!("{:?} {image}", Content::Blocks));
+    while number_of(&writer.line(DURABLE).context("the writer ended")?)? < 20 {}
+    let owner = owner_of(&image);
+    let partition = writer.partition(None);
+    let device = open_after_death(&image);
+    device.write_fua(0, &[0xff; BLOCK])?;
+    let bytes = snapshot(&*device);
+    let made = blocklisted(&owner).context("an entry")?;
+    // An entry that is there is not made shorter.
+    ceph(&["osd", "blocklist", "rm", &owner]);
+    ceph(&["osd", "blocklist", "add", &owner, "20"]);
+    let short = blocklisted(&owner).context("an entry")?;
+    ensure!(short != made, "{short}");
+    thread::sleep(Duration::from_secs(25));
+    let renewed = blocklisted(&owner);
+    drop(partition);
+    while writer.line(DURABLE).is_some() {}
+    ensure!(snapshot(&*device) == bytes, "the old owner has written");
+    let renewed = renewed.context("the entry has expired")?;
+    ensure!(renewed > made, "{renewed}");
+    device.flush()?;
+    Ok(())
+}
+
 /// A client stays blocklisted while the owner that has fenced it lives, whatever the entry says.
 #[test]
 #[ignore = "needs Ceph; make test-remote runs it"]
 fn an_entry_of_the_blocklist_is_renewed() {
     let test = "remote_rbd_takeover::an_entry_of_the_blocklist_is_renewed";
     require!(can_partition() && is_client(test));
-    let image = new_image(BLOCKS * BLOCK as u64);
-    let mut writer = Peer::start(WRITER, &format!("{:?} {image}", Content::Blocks));
-    while number_of(&writer.line(DURABLE).unwrap()).unwrap() < 20 {}
-    let owner = owner_of(&image);
-    let partition = writer.partition(None);
-    let device = open_after_death(&image);
-    device.write_fua(0, &[0xff; BLOCK]).unwrap();
-    let bytes = snapshot(&*device);
-    let made = blocklisted(&owner).expect("an entry");
-    // An entry that is there is not made shorter.
-    ceph(&["osd", "blocklist", "rm", &owner]);
-    ceph(&["osd", "blocklist", "add", &owner, "20"]);
-    let short = blocklisted(&owner).expect("an entry");
-    assert_ne!(short, made);
-    thread::sleep(Duration::from_secs(25));
-    let renewed = blocklisted(&owner).expect("it has not expired");
-    assert!(renewed > made, "{renewed}");
-    drop(partition);
-    while writer.line(DURABLE).is_some() {}
-    assert!(snapshot(&*device) == bytes, "the old owner has written");
-    device.flush().unwrap();
+    resume_after_expiry().unwrap();
+}
+
+/// The planted bug: an entry is made once.
+#[test]
+#[ignore = "needs Ceph; make test-remote runs it"]
+fn an_entry_that_expires_is_caught() {
+    let test = "remote_rbd_takeover::an_entry_that_expires_is_caught";
+    let library = librbd_shim::build().unwrap();
+    let variables = [
+        (librbd_shim::FAULT, "no-renewal"),
+        (librbd_shim::LIBRARY_PATH, library.path().to_str().unwrap()),
+    ];
+    require!(can_partition() && is_client_with(test, &variables));
+    let caught = resume_after_expiry().expect_err("it is not renewed");
+    let is_caught = ["the old owner has written", "the entry has expired"];
+    assert!(is_caught.contains(&caught.to_string().as_str()), "{caught}");
 }

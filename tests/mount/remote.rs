@@ -70,3 +70,39 @@ fn remote_s3() {
     require!(is_client("remote::remote_s3"));
     mounts(Server::S3, UNCONFINED);
 }
+
+/// The mount of a reader advances to what is durable since it was made, and what is open stays at its state.
+#[cfg(feature = "s3")]
+#[test]
+#[ignore = "needs Ceph; make test-remote runs it"]
+fn remote_s3_mount_is_refreshed() {
+    require!(can_mount() && is_client("remote::remote_s3_mount_is_refreshed"));
+    let image = require!(some RemoteImage::new(Server::S3, 32 << 20).unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let (source, mounted) = (dir.path().join("status"), dir.path().join("mnt"));
+    fs::create_dir(&mounted).unwrap();
+    let run =
+        |arguments: &[&str]| oracle::run(uext4_testkit::built::uext4(), arguments, 0).unwrap();
+    let write = |content: &str| {
+        fs::write(&source, content).unwrap();
+        run(&["cp", text(&source), &format!("{}:/status", image.name())]);
+    };
+    let refresh = ["mount", "-r", "--refresh", "--no-sandbox"];
+    let refresh = || run(&[&refresh[..], &[image.name(), text(&mounted)]].concat());
+    let read = || fs::read_to_string(mounted.join("status")).unwrap();
+    run(&["mkfs", image.name()]);
+    write("one");
+    refresh();
+    assert_eq!(read(), "one");
+    let mut open = fs::File::open(mounted.join("status")).unwrap();
+    write("two");
+    assert_eq!(read(), "one");
+    refresh();
+    assert_eq!(read(), "two");
+    let mut content = String::new();
+    open.read_to_string(&mut content).unwrap();
+    assert_eq!(content, "one");
+    drop(open);
+    run(&["umount", text(&mounted)]);
+    assert_eq!(fs::read_dir(&mounted).unwrap().count(), 0);
+}

@@ -5,6 +5,7 @@ mod commit;
 mod direct_io;
 mod explore;
 mod file_system;
+mod gate;
 mod inode_allocation;
 mod inode_cache;
 mod inode_lock;

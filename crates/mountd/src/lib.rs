@@ -29,6 +29,7 @@ pub mod options;
 pub mod process;
 mod queues;
 pub mod remount;
+mod replace;
 pub mod report;
 pub mod sandbox;
 pub mod second_mount;

@@ -17,6 +17,7 @@
 //! | [`stat`], [`probe`] | lock statistics; counts and times of the create path |
 //! | [`mutex`], [`rwlock`], [`condvar`] | the locks |
 //! | [`rwsem`], [`range_lock`] | the locks of inodes: for many readers, and on ranges |
+//! | [`gate`] | what many threads pass at once, and what is closed once in a while |
 //! | [`adaptive_spin`] | spinning before a thread sleeps |
 //! | [`percpu`], [`batched_count`] | values per CPU; a count that many CPUs change |
 //! | [`durations`] | how long work took |
@@ -35,6 +36,7 @@ pub mod condvar;
 pub mod counted_atomic;
 mod counters;
 pub mod durations;
+pub mod gate;
 mod imp;
 pub mod mutex;
 pub mod order;
@@ -55,6 +57,7 @@ pub use batched_count::BatchedCount;
 pub use class::{LockClass, Rank};
 pub use condvar::Condvar;
 pub use durations::{DurationCounter, Durations};
+pub use gate::{Closed, Gate, Pass};
 pub use imp::{atomic, thread, thread_local};
 pub use mutex::{Mutex, MutexGuard};
 pub use order::assert_may_block;

@@ -11,10 +11,14 @@ static int has_fault(const char *name) {
 	return fault && strcmp(fault, name) == 0;
 }
 
-/* no-blocklist: no client is ever blocklisted, and the caller takes it for done. */
+/* no-blocklist: no client is ever blocklisted; no-renewal: one is, once. The caller takes the others for done. */
 int rados_blocklist_add(void *cluster, char *address, uint32_t seconds) {
+	static int calls;
 	int (*next)(void *, char *, uint32_t) = dlsym(RTLD_NEXT, "rados_blocklist_add");
-	return has_fault("no-blocklist") ? 0 : next(cluster, address, seconds);
+	int is_first = __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED) == 0;
+	if (has_fault("no-blocklist") || (has_fault("no-renewal") && !is_first))
+		return 0;
+	return next(cluster, address, seconds);
 }
 
 /* late-owner: the first caller finds no owner, as if another client acquired the lock right after. */

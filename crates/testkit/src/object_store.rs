@@ -268,7 +268,7 @@ impl ObjectStore for HostStore {
     fn in_flight(&self) -> usize {
         match self.network.lock().unwrap().latency.is_zero() {
             true => 1,
-            false => 16,
+            false => 32,
         }
     }
 

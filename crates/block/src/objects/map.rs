@@ -17,7 +17,7 @@ const PAGES: usize = 4096;
 
 /// Blocks that an image begins with, 16 MiB, and how many chunks of them are read ahead.
 const HEAD: u64 = 4096;
-const HEAD_CHUNKS: usize = 16;
+const HEAD_CHUNKS: usize = 24;
 
 /// The pages that were read or written. Pages do not change: a root that changed a block has others.
 #[derive(Debug)]

@@ -44,7 +44,7 @@ pub trait ObjectStore: Send + Sync + Debug {
 
     /// Calls of one operation that may be under way at once. One in a simulation, whose order a seed decides.
     fn in_flight(&self) -> usize {
-        16
+        32
     }
 
     /// Waits before a call is made again. A store that is simulated has its own clock.

@@ -9,10 +9,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The time between two checks that the clients which were fenced are still blocklisted.
 const RENEWAL: Duration = Duration::from_secs(10);
+/// The same while an entry is there that expires.
+const WATCHING: Duration = Duration::from_secs(1);
+const YEAR_SECONDS: u32 = 31_556_952;
 
 /// The watch of an image and the thread that acts on it, until dropped.
 pub struct Keeper {
@@ -39,7 +42,7 @@ impl Keeper {
         })?;
         let kept = claim.clone();
         let thread = thread::Builder::new().name("uext4-rbd".to_owned());
-        let thread = thread.spawn(move || keep(&kept, fenced, &events))?;
+        let thread = thread.spawn(move || keep(&kept, &fenced, &events))?;
         Ok(Keeper {
             claim: claim.clone(),
             watch: Some(watch),
@@ -58,8 +61,7 @@ impl Drop for Keeper {
     }
 }
 
-fn keep(claim: &Claim, fenced: Vec<String>, events: &Receiver<Event>) {
-    let mut fenced: Vec<_> = fenced.into_iter().map(Fenced::new).collect();
+fn keep(claim: &Claim, fenced: &[String], events: &Receiver<Event>) {
     let mut renewal = Instant::now();
     let mut has_resigned = false;
     loop {
@@ -80,48 +82,54 @@ fn keep(claim: &Claim, fenced: Vec<String>, events: &Receiver<Event>) {
             has_resigned = claim.resign().is_ok();
         }
         if Instant::now() >= renewal {
+            let is_due_soon = renew(fenced, claim.pool.cluster());
             // What fails is tried again at the next renewal.
-            let _ = renew(&mut fenced, claim.pool.cluster());
-            renewal = Instant::now() + RENEWAL;
+            let pause = if is_due_soon.unwrap_or(false) {
+                WATCHING
+            } else {
+                RENEWAL
+            };
+            renewal = Instant::now() + pause;
         }
     }
 }
 
-/// A client whose lock was broken.
-struct Fenced {
-    address: String,
-    /// Its line in the blocklist, with the time when it ends.
-    line: Option<String>,
-}
-
-impl Fenced {
-    fn new(address: String) -> Fenced {
-        Fenced {
-            address,
-            line: None,
-        }
-    }
-
-    fn line_in<'a>(&self, blocklist: &'a str) -> Option<&'a str> {
-        let mut lines = blocklist.lines();
-        lines.find(|line| line.split(' ').next() == Some(&self.address))
-    }
-}
-
-/// Blocklists clients again whose entry was removed, or changed since it was last made here.
-fn renew(fenced: &mut [Fenced], cluster: &Cluster) -> io::Result<()> {
+/// Blocklists clients again that are not any more, and returns whether one of them has an entry that expires: one that another client made.
+/// The cluster keeps an entry that is there as it is, so that it is replaced only once it has expired, and by then the client may write.
+fn renew(fenced: &[String], cluster: &Cluster) -> io::Result<bool> {
     if fenced.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
-    let mut blocklist = cluster.blocklisted()?;
-    for one in fenced {
-        if one.line.is_none() || one.line.as_deref() != one.line_in(&blocklist) {
-            cluster.blocklist(&one.address, BLOCKLIST_SECONDS)?;
-            blocklist = cluster.blocklisted()?;
-            one.line = one.line_in(&blocklist).map(str::to_owned);
+    let blocklist = cluster.blocklisted()?;
+    let mut expires = false;
+    for address in fenced {
+        match year_of_expiry(address, &blocklist) {
+            None => cluster.blocklist(address, BLOCKLIST_SECONDS)?,
+            Some(year) => expires |= year < this_year() + BLOCKLIST_SECONDS / 2 / YEAR_SECONDS,
         }
     }
-    Ok(())
+    Ok(expires)
+}
+
+/// The year in the line of a client; 0 if it can't be read.
+fn year_of_expiry(address: &str, blocklist: &str) -> Option<u32> {
+    let mut lines = blocklist.lines();
+    let time = lines.find_map(|line| line.strip_prefix(address)?.strip_prefix(' '))?;
+    Some(
+        time.split('-')
+            .next()
+            .and_then(|year| year.parse().ok())
+            .unwrap_or(0),
+    )
+}
+
+/// It may be the next one in the night before.
+fn this_year() -> u32 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let years = since.as_secs() / u64::from(YEAR_SECONDS);
+    1970 + u32::try_from(years).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -130,11 +138,12 @@ mod tests {
 
     #[test]
     fn a_line_of_the_blocklist_is_found_by_its_whole_address() {
-        let one = Fenced::new("127.0.0.1:0/12".to_owned());
         let line = "127.0.0.1:0/12 2036-11-24T11:16:01.000000+0000";
-        let other = "127.0.0.1:0/123 2036-11-24T11:16:01.000000+0000";
-        assert_eq!(one.line_in(&format!("{other}\n{line}\n")), Some(line));
-        assert_eq!(one.line_in(other), None);
-        assert_eq!(one.line_in(""), None);
+        let other = "127.0.0.1:0/123 2037-11-24T11:16:01.000000+0000";
+        let found = |blocklist: &str| year_of_expiry("127.0.0.1:0/12", blocklist);
+        assert_eq!(found(&format!("{other}\n{line}\n")), Some(2036));
+        assert_eq!(found(other), None);
+        assert_eq!(found(""), None);
+        assert_eq!(found("127.0.0.1:0/12 never"), Some(0));
     }
 }

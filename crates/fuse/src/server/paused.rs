@@ -5,7 +5,7 @@
 //! the request that ends the freeze. The thread that answers that one executes the copies.
 //!
 //! # Locking
-//! `fuse_changes` is held shared by each change and alone while a pause begins or ends, so that no change that the file
+//! Each change passes `fuse_changes`, a gate that is closed while a pause begins or ends, so that no change that the file
 //! system would keep waiting reaches it. What waits is under a leaf lock.
 
 use super::Server;
@@ -18,7 +18,7 @@ use crate::transport::reply::Replier;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use uext4_sync::{Mutex, RwSem, RwSemGuard, class};
+use uext4_sync::{Gate, Mutex, Pass, class};
 use uext4_vfs::Errno;
 
 /// Room for the reply to a change.
@@ -30,14 +30,14 @@ const IOCTL_READ: u32 = 2;
 /// What happens to a request that would change something.
 pub(super) enum Admission<'a> {
     /// It runs until this is dropped.
-    Runs(RwSemGuard<'a>),
+    Runs(Pass<'a>),
     /// A copy waits.
     Waits,
 }
 
 /// Changes, running or waiting.
 pub(super) struct Changes {
-    running: RwSem,
+    running: Gate,
     is_paused: AtomicBool,
     waiting: Mutex<Vec<Waiting>>,
     /// What waited when a pause ended.
@@ -132,7 +132,7 @@ impl Changes {
     /// Of workers with these descriptors.
     pub fn new(devices: &[Arc<OwnedFd>]) -> Changes {
         Changes {
-            running: RwSem::new(&class::FUSE_CHANGES),
+            running: Gate::new(&class::FUSE_CHANGES),
             is_paused: AtomicBool::new(false),
             waiting: Mutex::new(&class::FROZEN, Vec::new()),
             released: Mutex::new(&class::FROZEN, Vec::new()),
@@ -155,7 +155,7 @@ impl Changes {
         device: Option<&Arc<OwnedFd>>,
         request: &Request<'_>,
     ) -> Result<Admission<'_>, Errno> {
-        let pass = self.running.shared(0);
+        let pass = self.running.pass();
         if !self.is_paused.load(Relaxed) {
             return Ok(Admission::Runs(pass));
         }
@@ -185,7 +185,7 @@ impl Changes {
     }
 
     fn set_paused(&self, is_paused: bool) {
-        let _alone = self.running.exclusive(0);
+        let _closed = self.running.close();
         self.is_paused.store(is_paused, Relaxed);
         if !is_paused {
             let waited = std::mem::take(&mut *self.waiting.lock());

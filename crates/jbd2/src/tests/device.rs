@@ -105,7 +105,7 @@ impl TestDevice {
     }
 
     /// Lets held calls continue.
-    pub fn release(&self) {
+    pub fn continue_held(&self) {
         self.rules().held = None;
         self.changed.notify_all();
     }

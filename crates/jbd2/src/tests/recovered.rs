@@ -117,7 +117,7 @@ fn a_block_changed_while_its_transaction_is_written_is_committed_as_it_was() {
         let synced = scope.spawn(|| journal.sync());
         device.wait_for_held();
         fill(&journal, &[HOME], 2).expect("the next transaction runs");
-        device.release();
+        device.continue_held();
         synced.join().expect("no panic").expect("commits");
     });
     assert_eq!(after_power_loss(&device, &[HOME, HOME + 1]), [1, 1]);
@@ -296,7 +296,7 @@ fn the_next_transaction_has_the_room_that_the_one_being_written_leaves() {
         device.wait_for_held();
         let has_room = |n| journal.try_start(n).expect("not aborted").is_some();
         assert!(!has_room(150) && has_room(100));
-        device.release();
+        device.continue_held();
         synced.join().expect("no panic").expect("commits");
     });
     journal.stop();

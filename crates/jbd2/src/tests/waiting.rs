@@ -102,7 +102,7 @@ fn waits_end_with_an_abort_though_the_device_does_not_answer() {
         device.wait_for_held();
         journal.abort(aborted());
         assert!(is_aborted(synced.join().expect("no panic")));
-        device.release();
+        device.continue_held();
     });
     journal.stop();
 }
@@ -117,7 +117,7 @@ fn waits_for_an_empty_log_end_with_an_abort_though_the_device_does_not_answer() 
         device.wait_for_held();
         journal.abort(aborted());
         assert!(is_aborted(flushed.join().expect("no panic")));
-        device.release();
+        device.continue_held();
     });
     journal.stop();
 }
@@ -137,7 +137,7 @@ fn stop_waits_for_what_is_being_written() {
         });
         let_others_run();
         assert!(!stopped.load(SeqCst));
-        device.release();
+        device.continue_held();
         stopper.join().expect("no panic");
         synced.join().expect("no panic").expect("was committed");
     });
@@ -209,7 +209,7 @@ fn a_wait_for_an_earlier_transaction_does_not_delay_a_later_one() {
         device.wait_for_held();
         fill(&journal, &[HOME], 2).expect("fills");
         let waiters = [earliest, waits(first + 1), waits(first)];
-        device.release();
+        device.continue_held();
         for waiter in waiters {
             waiter.join().expect("no panic").expect("commits");
         }
@@ -283,7 +283,7 @@ fn a_call_during_a_refused_round_waits_for_the_next() {
             let refuses = is_at_home(call) && !std::mem::replace(&mut refused, true);
             refuses.then_some(28)
         });
-        device.release();
+        device.continue_held();
         let first = first.join().expect("no panic");
         // It may wake only after the next round, which did what it asked for.
         let is_expected = matches!(first, Ok(()) | Err(JournalError::HostFull));

@@ -17,6 +17,7 @@ use crate::metrics::Metrics;
 use crate::mountinfo;
 use crate::mountinfo::MountEntry;
 use crate::options::Options;
+use crate::replace;
 use crate::unmount::{UnmountError, UnmountMode, unmount};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
@@ -60,6 +61,9 @@ pub fn run(
 ) -> Result<(), Failure> {
     let options = request.options()?;
     check_rights(&options)?;
+    if request.replaces {
+        replace::check(request.source(), request.dir())?;
+    }
     // Before anything is begun that a signal would leave behind.
     let signals = catch_signals()?;
     let metrics = request.metrics.map(Metrics::bind).transpose()?;
@@ -76,9 +80,12 @@ pub fn run(
     };
     monitor.asker = None;
     let kernel = kernel_options(request, &options, &facts);
-    let mountpoint = Mountpoint::mount(request.dir(), &kernel);
-    let mounted = mountpoint
-        .map_err(|e| mounting(request, &e))
+    let place = match request.replaces {
+        true => replace::take_away(request.dir()),
+        false => Ok(()),
+    };
+    let mounted = place
+        .and_then(|()| Mountpoint::mount(request.dir(), &kernel).map_err(|e| mounting(request, &e)))
         .and_then(|mountpoint| Mounted::new(request.dir(), mountpoint));
     let mounted = match mounted {
         Ok(mounted) => mounted,

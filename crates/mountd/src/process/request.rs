@@ -54,6 +54,8 @@ pub struct MountRequest {
     pub lock_stat: bool,
     /// Where statistics can be fetched over HTTP.
     pub metrics: Option<SocketAddr>,
+    /// Whether it takes the place of an older state of the image.
+    pub replaces: bool,
 }
 
 impl MountRequest {

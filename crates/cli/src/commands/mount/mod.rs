@@ -72,6 +72,9 @@ Examples:
                                                of your own
   uext4 mount -r 'disk.img?partition=1' /mnt   look into the first partition of
                                                a disk
+  uext4 mount -r --refresh s3://bucket/image /mnt
+                                               the newest state of an image that
+                                               another host writes
   uext4 mount                                  list what is mounted";
 
 /// Mount an image, or list the mounts
@@ -82,6 +85,9 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     how: HowArgs,
+    /// Take the place of an older state of the image, which another host writes: what is open stays at that
+    #[arg(long, requires = "image", conflicts_with = "metrics")]
+    refresh: bool,
     /// List the mounts as JSON
     #[arg(long, conflicts_with = "image")]
     json: bool,
@@ -158,7 +164,14 @@ pub fn run(args: Args) -> Result<()> {
     let mut more = absolute_journal(&options)?;
     more.extend(other_superblock(&image, &options)?);
     let source = Source::Image(WirePath(image));
-    mount(&args.how, source, more, &dir)
+    let mut request = request(&args.how, source, more, &dir)?;
+    if args.refresh && !parse(&request.options)?.open.mount.read_only {
+        bail!(
+            "--refresh: what is mounted to be written is always the newest; with -r it is only read"
+        );
+    }
+    request.replaces = args.refresh;
+    mount_as(&args.how, &request, &dir)
 }
 
 impl HowArgs {
@@ -204,15 +217,18 @@ fn with_numbers(list: &str) -> Result<String> {
 
 /// Mounts `source` at `dir`, with what is given and `more` options.
 pub fn mount(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Result<()> {
-    let request = request(how, source, more, dir)?;
+    mount_as(how, &request(how, source, more, dir)?, dir)
+}
+
+fn mount_as(how: &HowArgs, request: &MountRequest, dir: &Path) -> Result<()> {
     // Before anything is started for it.
     let options = request.options().map_err(anyhow::Error::msg)?;
     let source = request.source();
-    if !options.open.mount.read_only && mounted_at(&request).is_none() {
+    if !options.open.mount.read_only && mounted_at(request).is_none() {
         let is_alone = options.open.mount.exclusion == Exclusion::Alone;
         images::warn_before_opening(source, is_alone);
     }
-    let failed = |e: Failure| match mounted_at(&request) {
+    let failed = |e: Failure| match mounted_at(request) {
         Some(first) if how.foreground && e.errno == Some(Errno::EBUSY.0) => anyhow::anyhow!(
             "{}: image is already open: it is mounted on {}; without -f it is shown at a second directory",
             source.display(),
@@ -221,17 +237,17 @@ pub fn mount(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Re
         _ => explained(source, &e),
     };
     if how.foreground {
-        let served = monitor::run(&request, &Log::Terminal, None, |warnings| {
+        let served = monitor::run(request, &Log::Terminal, None, |warnings| {
             warn(source, warnings);
             show::warn(format_args!("{} is mounted", dir.display()));
             Ok(())
         });
         return served.map_err(failed);
     }
-    match background::start(&request) {
+    match background::start(request) {
         Ok(warnings) => warn(source, &warnings),
         Err(e) if e.errno == Some(Errno::EBUSY.0) => {
-            let Some(first) = show_again(&request)? else {
+            let Some(first) = show_again(request)? else {
                 return Err(failed(e));
             };
             let first = first.display();
@@ -289,6 +305,7 @@ fn request(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Resu
         sandbox: !how.no_sandbox,
         lock_stat: how.lock_stat,
         metrics: how.metrics,
+        replaces: false,
     })
 }
 
