@@ -82,6 +82,7 @@ mod open_options;
 mod operation;
 mod paths;
 mod read_dir;
+#[cfg(feature = "unstable")]
 mod repair;
 mod replace;
 mod session;
@@ -107,7 +108,6 @@ pub use mkfs_sources::feature_names;
 pub use open_options::OpenOptions;
 pub use operation::failures;
 pub use read_dir::{DirEntry, ReadDir};
-pub use repair::{apply_repair, plan_repair, resume_repair, undo_repair};
 pub use statfs::StatFs;
 
 pub use uext4_block::partitions::Partition;
@@ -121,13 +121,11 @@ pub use uext4_build::{
     VerityReport,
 };
 pub use uext4_check::{
-    CheckError, CheckReport, Decide as DecideRepair, Decision as RepairDecision, Fault, FaultKind,
-    Level as FaultLevel, NoProgress as NoCheckProgress, Plan as RepairPlan, Policy as RepairPolicy,
-    Progress as CheckProgress, Remedy as RepairRemedy,
+    CheckError, CheckReport, Fault, FaultKind, Level as FaultLevel, NoProgress as NoCheckProgress,
+    Progress as CheckProgress,
 };
 pub use uext4_ext4::{AtimeUpdate, DataMode};
 pub use uext4_ondisk::{ErrorsBehaviour, GroupNo, Ino, InodeFlags, Pblk};
-pub use uext4_repair::RepairError;
 pub use uext4_vfs::{
     Access, Caller, Capabilities, Errno, Error, Fallocate, FiemapExtent, FiemapFlags, FiemapOf,
     FileHandle, FileKind, IoFlags, NewKind, RenameFlags, Result, TimeSet, Timestamp, Written,

@@ -9,6 +9,7 @@ use uext4_build::{Plan, Scan};
 use uext4_vfs::{Error, Result, WalkFlags};
 
 pub use crate::image_options::ImageConfig;
+pub use crate::repair::{apply_repair, plan_repair, resume_repair, undo_repair};
 #[cfg(target_os = "linux")]
 pub use uext4_block::LatencyDevice;
 pub use uext4_block::{RemoteAddress, images_of};
@@ -16,6 +17,10 @@ pub use uext4_block::{RemoteAddress, images_of};
 pub use uext4_build::subordinate_ids;
 pub use uext4_build::{
     FeatureSet, IdRange, Input, InputKind, MkfsOptions as BuildOptions, Spare, VerityOptions,
+};
+pub use uext4_check::{
+    Decide as DecideRepair, Decision as RepairDecision, Plan as RepairPlan, Policy as RepairPolicy,
+    Remedy as RepairRemedy,
 };
 pub use uext4_ext4::{
     BackupSuperblock, Durations, Exclusion, Ext4, Ext4Error, GenerationVariant, IallocVariant,
@@ -25,6 +30,7 @@ pub use uext4_ext4::{
 pub use uext4_mqueue as mqueue;
 /// The structures of the format, as they are on disk and decoded.
 pub use uext4_ondisk as ondisk;
+pub use uext4_repair::RepairError;
 /// Statistics of every lock, as `--lock-stat` prints them.
 pub use uext4_sync::stat as lock_stat;
 pub use uext4_vfs::{Attr, DioLock, FileSystem, IcacheVariant, SetAttr, SuperVariant};

@@ -24,6 +24,6 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let device = device::open(&args.image, &DeviceOptions::read_write())
         .map_err(|e| diagnostics::device(&args.image, e))?;
-    uext4::undo_repair(&*device, &args.undo)?;
+    uext4::unstable::undo_repair(&*device, &args.undo)?;
     Ok(())
 }

@@ -18,7 +18,8 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use uext4::{CheckOptions, CheckReport, DeviceOptions, Fault, FaultLevel, RepairPolicy};
+use uext4::unstable::RepairPolicy;
+use uext4::{CheckOptions, CheckReport, DeviceOptions, Fault, FaultLevel};
 
 /// The exit code when faults were found, as of e2fsck.
 const FAULTS: u8 = 4;
@@ -31,7 +32,8 @@ pub const OPERATIONAL: u8 = 8;
 /// could not be done; of several images, with the largest of these. Notes report what is unusual but not damage, such as a backup superblock that differs;
 /// they do not change the exit code. An image that something else writes to is refused. An image whose superblock is
 /// damaged is checked with a backup. Options of e2fsck are understood. A repair is planned first: nothing is written until the
-/// result has passed the check. With --undo, what it replaces is kept, and an interrupted repair is undone when it is run again.
+/// result has passed the check. With --undo, what it replaces is kept, and an interrupted repair is undone when it is run again; without it, a power loss while the
+/// repair is written leaves any part of it.
 #[derive(Debug, clap::Args)]
 #[command(
     visible_alias = "fsck",

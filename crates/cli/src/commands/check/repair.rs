@@ -7,10 +7,8 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
-use uext4::{
-    CheckOptions, DecideRepair, DeviceOptions, Fault, RepairDecision, RepairPlan, RepairPolicy,
-    RepairRemedy,
-};
+use uext4::unstable::{DecideRepair, RepairDecision, RepairPlan, RepairPolicy, RepairRemedy};
+use uext4::{CheckOptions, DeviceOptions, Fault};
 
 /// The exit code when everything was repaired, as of e2fsck.
 const REPAIRED: u8 = 1;
@@ -75,7 +73,7 @@ pub fn repair(args: &Args, image: &Path, choice: Choice) -> Result<(RepairPlan, 
     let device = device::open(image, &DeviceOptions::read_write())
         .map_err(|e| diagnostics::device(image, e))?;
     if let Some(undo) = &args.undo
-        && uext4::resume_repair(&*device, undo)?
+        && uext4::unstable::resume_repair(&*device, undo)?
     {
         show::warn(format_args!(
             "{}: an interrupted repair was undone with {}",
@@ -98,14 +96,14 @@ pub fn repair(args: &Args, image: &Path, choice: Choice) -> Result<(RepairPlan, 
     // A bar would be between the questions.
     let quiet = args.quiet || args.json || matches!(choice, Choice::Ask);
     let bar = Bar::unless(quiet);
-    let planned = uext4::plan_repair(&*device, &options, decide, &bar);
+    let planned = uext4::unstable::plan_repair(&*device, &options, decide, &bar);
     drop(bar);
     interrupt::check()?;
     let plan = planned.map_err(|e| diagnostics::checking(image, e))?;
     if let Some(e) = asker.failure {
         return Err(e);
     }
-    uext4::apply_repair(&*device, &plan, args.undo.as_deref())?;
+    uext4::unstable::apply_repair(&*device, &plan, args.undo.as_deref())?;
     let code = match (plan.mends_all(), plan.is_empty()) {
         (true, true) => 0,
         (true, false) => REPAIRED,
