@@ -12,7 +12,7 @@
 //! - A pass that finds the gate closed, that has no counter, or that is counted for statistics, holds `lock` shared instead.
 //!
 //! # Locking
-//! Both sides are of the class that the gate is made with. Closing waits for passes by looking again after a pause.
+//! Both sides are of the class that the gate is made with. Closing waits for passes by reading their counters again after a pause.
 
 mod barrier;
 mod slots;
@@ -27,8 +27,8 @@ use std::marker::PhantomData;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
-/// How often passes are looked at before each pause, and the pause.
-const LOOKS: u32 = 100;
+/// How often counters are read before each pause, and the pause.
+const READS: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// The gate; see the module.
@@ -91,10 +91,10 @@ impl Gate {
         self.closed.store(true, Relaxed);
         barrier::of_all_threads();
         for slot in self.slots.iter() {
-            let mut looks = 0;
+            let mut reads = 0;
             while slot.load(Acquire) != 0 {
-                looks += 1;
-                if cfg!(shuttle) || looks % LOOKS != 0 {
+                reads += 1;
+                if cfg!(shuttle) || reads % READS != 0 {
                     thread::yield_now();
                 } else {
                     thread::sleep(PAUSE);
