@@ -8,6 +8,7 @@ use crate::passes::Scanned;
 use crate::prelude::*;
 use crate::scan::{Mode, Scanner};
 use std::collections::BTreeMap as Map;
+use std::sync::LazyLock;
 use uext4_ondisk::Inode;
 
 /// Bytes of fields of an inode.
@@ -310,7 +311,7 @@ fn sectors(cx: &Context<'_>, blocks: u64) -> u64 {
 
 /// A scanner that claims nothing and reports nothing.
 fn counter<'c, 'd>(cx: &'c Context<'d>) -> Scanner<'c, 'd> {
-    static BUDGET: AtomicU64 = AtomicU64::new(u64::MAX);
+    static BUDGET: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(u64::MAX));
     let mode = Mode::Find {
         wanted: &[],
         budget: &BUDGET,
