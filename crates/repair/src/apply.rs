@@ -98,6 +98,28 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_put_back_on_another_image_or_one_that_was_written_since() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("undo");
+        let device = MemoryDevice::from_bytes(&[9; 16384]);
+        let mut file = UndoFile::create(&path, &device, &runs()).unwrap();
+        let other = MemoryDevice::from_bytes(&[8; 16384]);
+        assert!(resume(&other, &path).is_err());
+        assert_eq!(bytes(&other), [8; 16384]);
+        for (offset, new) in runs() {
+            device.write_at(offset, &new).unwrap();
+        }
+        file.complete().unwrap();
+        device.write_at(8200, &[7]).unwrap();
+        let before = bytes(&device);
+        assert!(matches!(
+            undo(&device, &path),
+            Err(RepairError::BadUndoFile { .. })
+        ));
+        assert_eq!(bytes(&device), before);
+    }
+
+    #[test]
     fn every_part_of_an_undo_file_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("undo");

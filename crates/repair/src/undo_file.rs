@@ -1,7 +1,8 @@
-//! The file that holds old bytes of an image: a header, then records of an offset, a length, a checksum and bytes.
+//! The file that holds old bytes of an image: a header, then records of an offset, a length, a checksum, and the old and the new bytes.
 //!
 //! All numbers are little-endian. The header says how many records follow and whether the repair is complete; it is
-//! written again when that changes. A file whose records are not all there was never acted on.
+//! written again when that changes. A file whose records are not all there was never acted on. Old bytes are put back only where
+//! each byte is the old or the new one: not on another image, nor where something has written since.
 
 use crate::error::RepairError;
 use std::fs::{File, OpenOptions};
@@ -100,9 +101,10 @@ impl<'p> UndoFile<'p> {
             device.read_at(*offset, &mut old)?;
             let mut record = offset.to_le_bytes().to_vec();
             record.extend((old.len() as u32).to_le_bytes());
-            record.extend(crc32c(CRC_INIT, &old).to_le_bytes());
-            out.write_all(&record).map_err(&failed)?;
-            out.write_all(&old).map_err(&failed)?;
+            record.extend(crc32c(crc32c(CRC_INIT, &old), new).to_le_bytes());
+            for part in [&record, &old, new] {
+                out.write_all(part).map_err(&failed)?;
+            }
         }
         out.flush().map_err(&failed)?;
         drop(out);
@@ -157,7 +159,7 @@ impl<'p> UndoFile<'p> {
                 _ => Progress::Complete,
             },
         };
-        let whole = undo.each(|_, _| Ok(()))?;
+        let whole = undo.each(|_, _, _| Ok(()))?;
         match (whole, undo.progress) {
             (true, _) => Ok(Some(undo)),
             (false, Progress::Started) => Ok(None),
@@ -168,7 +170,7 @@ impl<'p> UndoFile<'p> {
     /// Calls `f` with every record; false if one is cut off or damaged.
     fn each(
         &mut self,
-        mut f: impl FnMut(u64, &[u8]) -> Result<(), RepairError>,
+        mut f: impl FnMut(u64, &[u8], &[u8]) -> Result<(), RepairError>,
     ) -> Result<bool, RepairError> {
         let failed = Self::failed(self.path);
         let start = SeekFrom::Start(HEADER as u64);
@@ -184,12 +186,13 @@ impl<'p> UndoFile<'p> {
             if len > RUN_BYTES_MAX {
                 return Ok(false);
             }
-            bytes.resize(len, 0);
+            bytes.resize(2 * len, 0);
             if input.read_exact(&mut bytes).is_err() || crc32c(CRC_INIT, &bytes) != le32(&head, 12)
             {
                 return Ok(false);
             }
-            f(offset, &bytes)?;
+            let (old, new) = bytes.split_at(len);
+            f(offset, old, new)?;
         }
         Ok(true)
     }
@@ -197,12 +200,25 @@ impl<'p> UndoFile<'p> {
     /// Writes the old bytes to the device and makes them durable.
     ///
     /// # Errors
-    /// The device's; the file is of another device.
+    /// The device's; the file is of another image, or something has written to it since. Then nothing is written.
     pub(crate) fn put_back(&mut self, device: &dyn BlockDevice) -> Result<(), RepairError> {
         if self.device_bytes != device.len() {
             return Err(Self::bad(self.path, "it is of an image of another size"));
         }
-        self.each(|offset, old| Ok(device.write_at(offset, old)?))?;
+        let (path, mut now) = (self.path, Vec::new());
+        self.each(|offset, old, new| {
+            now.resize(old.len(), 0);
+            device.read_at(offset, &mut now)?;
+            let mut bytes = now.iter().zip(old.iter().zip(new));
+            match bytes.all(|(now, (old, new))| now == old || now == new) {
+                true => Ok(()),
+                false => Err(Self::bad(
+                    path,
+                    "it is of another image, or that was written since",
+                )),
+            }
+        })?;
+        self.each(|offset, old, _| Ok(device.write_at(offset, old)?))?;
         device.flush()?;
         Ok(())
     }
