@@ -3,14 +3,15 @@
 # as crates.io takes them, and targets other than this machine's.
 # usage: api.sh [baseline]   baseline: stores the interface as it is now, which belongs to a new version
 # Installs cargo-semver-checks where it is missing and the interface differs from the one that it accepted last (accepted): a debug
-# build, as it runs for seconds and builds in minutes. With LATER=1 it installs nothing and leaves what that needs, and the other targets, to `make nightly`.
+# build, as it runs for seconds and builds in minutes. With LATER=1 it installs nothing and leaves what that needs, packages and other targets to `make nightly`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 stored=tools/api.json.gz
 accepted=tools/api.accepted
 # The interface without the feature `unstable`. Rust's JSON is behind a flag, and its format that of one toolchain.
-RUSTC_BOOTSTRAP=1 cargo rustdoc -q -p uext4 --lib --target-dir target/api -- -Zunstable-options --output-format json
-now=target/api/doc/uext4.json
+target=${CARGO_TARGET_DIR:-target}
+RUSTDOC=$PWD/tools/rustdoc-unstable cargo rustdoc -q -p uext4 --lib --target-dir "$target" -- -Zunstable-options --output-format json
+now=$target/doc/uext4.json
 if [ "${1-}" = baseline ]; then
   # Without the paths of this machine.
   python3 -c 'import json, sys
@@ -29,10 +30,15 @@ else
     echo "api: installing cargo-semver-checks in $(dirname "$(command -v cargo)"), three to eight minutes"
     cargo install cargo-semver-checks --version 0.51.0 --locked --debug --quiet
   fi
-  gunzip -c "$stored" >target/api/stored.json
-  cargo semver-checks --baseline-rustdoc target/api/stored.json --current-rustdoc "$now"
+  gunzip -c "$stored" >"$target/stored.json"
+  cargo semver-checks --baseline-rustdoc "$target/stored.json" --current-rustdoc "$now"
   echo "$sum" >"$accepted"
   echo "api: accepted; please commit $accepted"
+fi
+
+if [ -n "${LATER-}" ]; then
+  echo "api: packages and other targets are left to make nightly"
+  exit
 fi
 
 echo "api: cargo publish --dry-run"
@@ -42,16 +48,12 @@ if ! said=$(cargo publish --workspace --dry-run --no-verify --allow-dirty 2>&1);
   exit 1
 fi
 
-if [ -n "${LATER-}" ]; then
-  echo "api: other targets are left to make nightly"
-  exit
-fi
-for target in aarch64-unknown-linux-gnu x86_64-pc-windows-gnu aarch64-apple-darwin; do
-  if ! rustup target list --installed | grep -qx "$target" && ! rustup target add "$target"; then
-    echo "SKIPPED: rustup cannot install $target"
+for triple in aarch64-unknown-linux-gnu x86_64-pc-windows-gnu aarch64-apple-darwin; do
+  if ! rustup target list --installed | grep -qx "$triple" && ! rustup target add "$triple"; then
+    echo "SKIPPED: rustup cannot install $triple"
     continue
   fi
-  echo "api: cargo check --target $target"
+  echo "api: cargo check --target $triple"
   # Nothing is linked, so that C in dependencies needs no compiler for the target.
-  env "CC_${target//-/_}=true" "AR_${target//-/_}=true" RUSTFLAGS="-D warnings" cargo check -q -p uext4 --target "$target"
+  env "CC_${triple//-/_}=true" "AR_${triple//-/_}=true" RUSTFLAGS="-D warnings" cargo check -q -p uext4 --target "$triple"
 done

@@ -78,6 +78,14 @@ fn build(args: &[&str]) -> Result<PathBuf> {
     if profile.ends_with("release") {
         cargo.arg("--release");
     }
+    // What Cargo tells the test of its package: build scripts of others that read the same variables would run again, and all that
+    // depends on them be built again.
+    let of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(of_package) {
+            cargo.env_remove(name);
+        }
+    }
     let output = cargo.output()?;
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{cargo:?}: {errors}");
