@@ -80,7 +80,8 @@ fn build(args: &[&str]) -> Result<PathBuf> {
     }
     // What Cargo tells the test of its package: build scripts of others that read the same variables would run again, and all that
     // depends on them be built again.
-    let of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    let of_package =
+        |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(of_package) {
             cargo.env_remove(name);
