@@ -45,7 +45,12 @@ fn problems(base: &Base, original: &Contents, bytes: &[u8], path: &Path) -> Vec<
     let ours = repaired(bytes, &plan_of);
     match plan(&ours) {
         Ok(second) if second.is_empty() => {}
-        Ok(second) => wrong.push(format!("second repair: {:?}", second.edits)),
+        Ok(second) => {
+            let told = second.decisions.iter().map(|d| d.fault.to_string());
+            let told = told.collect::<Vec<_>>().join(" | ");
+            let units: Vec<u64> = second.edits.units().map(|(at, _)| at).collect();
+            wrong.push(format!("second repair: units {units:?}: {told}"));
+        }
         Err(e) => wrong.push(format!("no second plan: {e}")),
     }
     fs::write(path, &ours).expect("write");

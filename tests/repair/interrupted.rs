@@ -1,9 +1,11 @@
-//! Repairs that end at any write: with an undo file, the next one puts the image back and repairs it.
+//! Repairs that end at any write. With an undo file, the next one puts the image back and repairs it; without one, it completes what
+//! was begun, from the journal if the image has one, and loses nothing that an uninterrupted repair keeps.
 //!
 //! `UEXT4_REPAIR_KILLS` sets how many images.
 
-use crate::support::{Base, all_of, plan, repaired};
-use crate::verifier::{have_tools, scratch};
+use crate::support::{Base, all_of, contents::Contents, loss::losses, plan, repaired};
+use crate::verifier::{e2fsck, have_tools, scratch, shapes::SHAPES};
+use uext4_testkit::device::{Cut, RecordDevice, RecordLog};
 use uext4_testkit::prelude::*;
 
 /// Writes the first `count` runs of a plan to a device, the last one torn.
@@ -34,39 +36,100 @@ fn every_write_can_be_the_last() {
         let runs = planned.edits.runs(1 << 20);
         for count in 0..=runs.len() {
             points += 1;
-            let device = MemoryDevice::from_bytes(&bytes);
+            let device = Arc::new(MemoryDevice::from_bytes(&bytes));
             let _ = fs::remove_file(&undo);
             // A device that fails stands for the kill; the undo file is complete before the first write.
-            let failing = FailsAt::new(&device, count as u64);
+            let failing: Arc<dyn BlockDevice> = Arc::new(FailsAt::new(&device, count as u64));
             let result = uext4_repair::apply(&failing, &planned, Some(&undo));
             assert!(result.is_err(), "{name}: nothing failed at {count}");
-            write_part(&device, &runs, count);
+            write_part(&*device, &runs, count);
             assert!(
-                uext4_repair::resume(&device, &undo).expect("resume"),
+                uext4_repair::resume(&*device, &undo).expect("resume"),
                 "{name}"
             );
-            assert_eq!(all_of(&device), bytes, "{name}: not put back at {count}");
-            let again = plan(&all_of(&device)).expect("plan");
+            assert_eq!(all_of(&*device), bytes, "{name}: not put back at {count}");
+            let again = plan(&all_of(&*device)).expect("plan");
+            let device: Arc<dyn BlockDevice> = device;
             uext4_repair::apply(&device, &again, Some(&undo)).expect("apply");
-            assert!(all_of(&device) == whole || again.mends_all(), "{name}");
-            uext4_repair::undo(&device, &undo).expect("undo");
-            assert_eq!(all_of(&device), bytes, "{name}: not undone");
+            assert!(all_of(&*device) == whole || again.mends_all(), "{name}");
+            uext4_repair::undo(&*device, &undo).expect("undo");
+            assert_eq!(all_of(&*device), bytes, "{name}: not undone");
         }
     }
     assert!(points > 20, "{points}");
 }
 
+/// What a repair without an undo file wrote, and where it can end: after each write and flush, and with any part of what was not flushed.
+fn cuts(log: &RecordLog, rng: &mut Rng) -> Vec<Cut> {
+    let all = (0..=log.ops.len()).map(Cut::at);
+    all.flat_map(|cut| [cut, cut.seeded(rng.u64(..))]).collect()
+}
+
+#[test]
+fn without_an_undo_file_nothing_more_is_lost() {
+    require!(have_tools());
+    let dir = scratch();
+    let path = dir.path().join("interrupted.img");
+    let images = env_number("UEXT4_REPAIR_KILLS", 12);
+    let (mut points, mut through_log, mut tried, mut failed) = (0, 0, 0, Vec::new());
+    for (shape, i) in (0..SHAPES.len()).cycle().zip(0..images) {
+        let base = Base::make(shape, dir.path());
+        let Some((bytes, name)) = base.damaged(5, i) else {
+            continue;
+        };
+        let Ok(planned) = plan(&bytes) else { continue };
+        if planned.is_empty() || !planned.mends_all() {
+            continue;
+        }
+        tried += 1;
+        let original = Contents::read(base.bytes());
+        let memory = MemoryDevice::from_bytes(&bytes);
+        let recorded = Arc::new(RecordDevice::new(memory).expect("record"));
+        let device: Arc<dyn BlockDevice> = recorded.clone();
+        uext4_repair::apply(&device, &planned, None).expect("apply");
+        let whole = Contents::read(&all_of(&*device));
+        let log = recorded.log();
+        // Where the journal is used, the only writes to the superblock of the file system ask for recovery and end it.
+        through_log += u64::from(planned.log.is_some());
+        for cut in cuts(&log, &mut Rng::with_seed(i)) {
+            points += 1;
+            let left = all_of(&log.replay(&cut));
+            let again = match plan(&left) {
+                Ok(again) => again,
+                Err(e) => {
+                    failed.push(format!("{name}: {cut:?}: no plan: {e}"));
+                    continue;
+                }
+            };
+            let ended = repaired(&left, &again);
+            let mut wrong = losses(&original, &whole, &Contents::read(&ended));
+            fs::write(&path, &ended).expect("write");
+            if !base.has_mmp && !e2fsck(&path).0 {
+                wrong.push("not clean".to_owned());
+            }
+            if !wrong.is_empty() || !again.mends_all() {
+                wrong.truncate(3);
+                let of = log.ops.len();
+                failed.push(format!("{name}: {cut:?} of {of}: {wrong:?}"));
+            }
+        }
+    }
+    println!("{tried} images, {through_log} with a journal, ended at {points} points");
+    assert!(points > 20 && through_log > 0, "{points} {through_log}");
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
 /// A device whose write or flush number `left` fails.
 #[derive(Debug)]
-struct FailsAt<'d> {
-    device: &'d MemoryDevice,
+struct FailsAt {
+    device: Arc<MemoryDevice>,
     left: AtomicU64,
 }
 
-impl<'d> FailsAt<'d> {
-    fn new(device: &'d MemoryDevice, left: u64) -> Self {
+impl FailsAt {
+    fn new(device: &Arc<MemoryDevice>, left: u64) -> Self {
         FailsAt {
-            device,
+            device: Arc::clone(device),
             left: AtomicU64::new(left),
         }
     }
@@ -84,7 +147,7 @@ impl<'d> FailsAt<'d> {
     }
 }
 
-impl BlockDevice for FailsAt<'_> {
+impl BlockDevice for FailsAt {
     fn len(&self) -> u64 {
         self.device.len()
     }

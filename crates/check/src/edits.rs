@@ -1,6 +1,7 @@
 //! Changes that are only in memory: what a repair would write.
 
 use crate::prelude::*;
+use std::collections::BTreeSet;
 use std::fmt;
 use uext4_block::{BlockError, BlockOp};
 
@@ -9,28 +10,68 @@ pub const EDIT_UNIT: usize = 1024;
 
 /// New bytes of a device, in units of [`EDIT_UNIT`] bytes.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Edits(BTreeMap<u64, Box<[u8; EDIT_UNIT]>>);
+pub struct Edits {
+    units: BTreeMap<u64, Box<[u8; EDIT_UNIT]>>,
+    /// Units of blocks that nothing used before.
+    fresh: BTreeSet<u64>,
+}
 
 impl fmt::Debug for Edits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Edits({} units)", self.0.len())
+        write!(f, "Edits({} units)", self.len())
     }
 }
 
 impl Edits {
     /// True if nothing changes.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.units.is_empty()
     }
 
     /// How many units change.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.units.len()
     }
 
     /// The units that change, by their place in the device counted in units.
     pub fn units(&self) -> impl Iterator<Item = (u64, &[u8; EDIT_UNIT])> {
-        self.0.iter().map(|(at, bytes)| (*at, &**bytes))
+        self.units.iter().map(|(at, bytes)| (*at, &**bytes))
+    }
+
+    /// The edits divided into those of blocks that nothing used before, so that a crash after them has changed nothing, and others.
+    pub fn split_fresh(&self) -> (Edits, Edits) {
+        let (mut fresh, mut others) = (Edits::default(), Edits::default());
+        for (at, bytes) in &self.units {
+            let part = match self.fresh.contains(at) {
+                true => &mut fresh,
+                false => &mut others,
+            };
+            part.units.insert(*at, bytes.clone());
+        }
+        (fresh, others)
+    }
+
+    /// Takes the units of a range out, counted in units.
+    pub fn take(&mut self, units: std::ops::Range<u64>) -> Edits {
+        let mut rest = self.units.split_off(&units.start);
+        let mut after = rest.split_off(&units.end);
+        self.units.append(&mut after);
+        Edits {
+            units: rest,
+            fresh: BTreeSet::new(),
+        }
+    }
+
+    /// What was free in a later round may have been in use before the first.
+    pub(crate) fn forget_fresh(&mut self) {
+        self.fresh.clear();
+    }
+
+    /// Notes that nothing used a range of bytes before.
+    pub(crate) fn mark_fresh(&mut self, offset: u64, bytes: u64) {
+        let unit = EDIT_UNIT as u64;
+        self.fresh
+            .extend(offset / unit..offset.saturating_add(bytes) / unit);
     }
 
     /// Runs of bytes that change, each with its offset in bytes, in order; none is longer than `bytes_max`.
@@ -56,7 +97,7 @@ impl Edits {
         let first = offset / EDIT_UNIT as u64;
         for (i, unit) in bytes.as_chunks::<EDIT_UNIT>().0.iter().enumerate() {
             let at = first.saturating_add(i as u64);
-            self.0.insert(at, Box::new(*unit));
+            self.units.insert(at, Box::new(*unit));
         }
     }
 
@@ -65,7 +106,7 @@ impl Edits {
         let unit_bytes = EDIT_UNIT as u64;
         let end = offset.saturating_add(buf.len() as u64);
         let units = offset / unit_bytes..end.div_ceil(unit_bytes);
-        for (at, unit) in self.0.range(units) {
+        for (at, unit) in self.units.range(units) {
             let start = at.saturating_mul(unit_bytes);
             let skipped = offset.saturating_sub(start) as usize;
             let to = start.saturating_sub(offset) as usize;
@@ -78,24 +119,32 @@ impl Edits {
 
     /// Takes over later changes.
     pub(crate) fn absorb(&mut self, later: Edits) {
-        self.0.extend(later.0);
+        self.units.extend(later.units);
+        self.fresh.extend(later.fresh);
     }
 
-    /// Drops units that the device holds already.
+    /// Drops units that the device holds already, but for those that `before` changes, which is written first.
     ///
     /// # Errors
     /// The device's.
-    pub(crate) fn drop_unchanged(&mut self, device: &dyn BlockDevice) -> Result<()> {
+    pub(crate) fn drop_unchanged(
+        &mut self,
+        device: &dyn BlockDevice,
+        before: &Edits,
+    ) -> Result<()> {
         let mut have = [0; EDIT_UNIT];
         let mut same = Vec::new();
         for (at, unit) in self.units() {
+            if before.units.contains_key(&at) {
+                continue;
+            }
             device.read_at(at.saturating_mul(EDIT_UNIT as u64), &mut have)?;
             if have == *unit {
                 same.push(at);
             }
         }
         for at in same {
-            self.0.remove(&at);
+            self.units.remove(&at);
         }
         Ok(())
     }
@@ -103,9 +152,16 @@ impl Edits {
 
 /// A device as it would be with the changes. It is only read.
 #[derive(Debug)]
-pub(crate) struct EditedDevice<'d> {
+pub struct EditedDevice<'d> {
     pub(crate) device: &'d dyn BlockDevice,
     pub(crate) edits: &'d Edits,
+}
+
+impl<'d> EditedDevice<'d> {
+    /// The device with the changes over it.
+    pub fn new(device: &'d dyn BlockDevice, edits: &'d Edits) -> EditedDevice<'d> {
+        EditedDevice { device, edits }
+    }
 }
 
 fn refuse(op: BlockOp, offset: u64, len: u64) -> uext4_block::Result<()> {

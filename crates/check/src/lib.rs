@@ -81,9 +81,9 @@ mod view;
 mod xattr_blocks;
 mod xattrs;
 
-pub use edits::{EDIT_UNIT, Edits};
+pub use edits::{EDIT_UNIT, EditedDevice, Edits};
 pub use error::CheckError;
 pub use fault::{Fault, FaultKind, Level};
 pub use passes::check;
-pub use repair::{Decide, Decision, Plan, Policy, Remedy, plan};
+pub use repair::{Decide, Decision, LogPlace, Plan, Policy, Remedy, plan};
 pub use report::{CheckOptions, CheckReport, NoProgress, Progress};

@@ -70,14 +70,6 @@ pub(crate) struct Scanned {
     pub(crate) xattr_blocks: Vec<(Pblk, Ino, u32)>,
 }
 
-impl Scanned {
-    /// True if the cluster of a block was claimed more than once.
-    pub(crate) fn is_shared(&self, cx: &Context<'_>, at: Pblk) -> bool {
-        let cluster = cx.cluster(at);
-        self.duplicates.contains(&cluster)
-    }
-}
-
 /// What a check knows after its last stage.
 pub(crate) struct Examined<'d> {
     pub(crate) stage: Stage,

@@ -1,39 +1,47 @@
 //! Writes of a plan, and their way back.
 
 use crate::error::RepairError;
+use crate::log::Transaction;
 use crate::undo_file::{Progress, RUN_BYTES_MAX, UndoFile};
+use crate::write;
 use std::path::Path;
+use std::sync::Arc;
 use uext4_block::BlockDevice;
 use uext4_check::Plan;
 
-/// Writes what the plan says, and makes it durable. With `undo`, the old bytes are durable in that file first.
+/// Writes what the plan says, and makes it durable: as one transaction of the image's journal, if it has a sound one that is large enough.
+/// With `undo`, in place, once the old bytes are durable in that file.
 ///
 /// # Errors
-/// The device's or the undo file's.
+/// The device's, the journal's or the undo file's.
 ///
 /// # Crash
-/// With an undo file, [`resume`] or [`undo`] put the old bytes back. Without one, any part of the writes was done.
+/// Through the journal, all is written or nothing; what recovers the journal completes it. With an undo file, [`resume`] or [`undo`] put
+/// the old bytes back. With neither, any part of the writes was done, those to blocks that were not in use first and that of the
+/// superblock last, and a repair that is run again starts from there.
 pub fn apply(
-    device: &dyn BlockDevice,
+    device: &Arc<dyn BlockDevice>,
     plan: &Plan,
     undo: Option<&Path>,
 ) -> Result<(), RepairError> {
-    let runs = plan.edits.runs(RUN_BYTES_MAX);
-    if runs.is_empty() {
+    if plan.edits.is_empty() {
         return Ok(());
     }
-    let mut file = match undo {
-        Some(path) => Some(UndoFile::create(path, device, &runs)?),
-        None => None,
-    };
-    for (offset, bytes) in &runs {
-        device.write_at(*offset, bytes)?;
+    if let Some(path) = undo {
+        let runs = plan.edits.runs(RUN_BYTES_MAX);
+        let mut file = UndoFile::create(path, &**device, &runs)?;
+        for (offset, bytes) in &runs {
+            device.write_at(*offset, bytes)?;
+        }
+        device.flush()?;
+        return file.complete();
     }
-    device.flush()?;
-    match &mut file {
-        Some(file) => file.complete(),
-        None => Ok(()),
+    if let Some(transaction) = Transaction::of(plan)
+        && transaction.run(device, plan)?
+    {
+        return Ok(());
     }
+    write::ordered(&**device, &plan.edits, plan.log.as_ref())
 }
 
 /// Undoes the part of a repair that was interrupted, before it is planned again. True if there was such a part.

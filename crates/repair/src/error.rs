@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use uext4_block::BlockError;
+use uext4_jbd2::JournalError;
 
 /// A plan was not carried out, or not undone.
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +12,14 @@ pub enum RepairError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] BlockError),
+    /// The journal of the image failed.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The repair is in the journal of the image, from which it can't be completed.
+    #[error(
+        "the repair is complete in the journal, and writing it in place failed: {0}; run it again"
+    )]
+    Recovery(#[source] JournalError),
     /// The undo file can't be read or written.
     #[error("undo file {}: {source}", path.display())]
     UndoFile {

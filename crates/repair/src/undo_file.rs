@@ -49,6 +49,14 @@ fn header(device_bytes: u64, records: u64, progress: Progress) -> Vec<u8> {
     bytes
 }
 
+/// False if the file ended before all was read.
+fn whole(read: io::Result<()>) -> io::Result<bool> {
+    match read {
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        read => read.map(|()| true),
+    }
+}
+
 fn le32(bytes: &[u8], at: usize) -> u32 {
     let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
     word.map_or(0, |w| u32::from_le_bytes(*w))
@@ -179,7 +187,7 @@ impl<'p> UndoFile<'p> {
         let mut bytes = Vec::new();
         for _ in 0..self.records {
             let mut head = [0; RECORD];
-            if input.read_exact(&mut head).is_err() {
+            if !whole(input.read_exact(&mut head)).map_err(&failed)? {
                 return Ok(false);
             }
             let (offset, len) = (le64(&head, 0), le32(&head, 8) as usize);
@@ -187,8 +195,8 @@ impl<'p> UndoFile<'p> {
                 return Ok(false);
             }
             bytes.resize(2 * len, 0);
-            if input.read_exact(&mut bytes).is_err() || crc32c(CRC_INIT, &bytes) != le32(&head, 12)
-            {
+            let read = whole(input.read_exact(&mut bytes)).map_err(&failed)?;
+            if !read || crc32c(CRC_INIT, &bytes) != le32(&head, 12) {
                 return Ok(false);
             }
             let (old, new) = bytes.split_at(len);
@@ -206,7 +214,7 @@ impl<'p> UndoFile<'p> {
             return Err(Self::bad(self.path, "it is of an image of another size"));
         }
         let (path, mut now) = (self.path, Vec::new());
-        self.each(|offset, old, new| {
+        let read = self.each(|offset, old, new| {
             now.resize(old.len(), 0);
             device.read_at(offset, &mut now)?;
             let mut bytes = now.iter().zip(old.iter().zip(new));
@@ -218,7 +226,9 @@ impl<'p> UndoFile<'p> {
                 )),
             }
         })?;
-        self.each(|offset, old, _| Ok(device.write_at(offset, old)?))?;
+        if !read || !self.each(|offset, old, _| Ok(device.write_at(offset, old)?))? {
+            return Err(Self::bad(path, "its records changed while they were read"));
+        }
         device.flush()?;
         Ok(())
     }

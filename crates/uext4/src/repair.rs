@@ -2,6 +2,7 @@
 
 use crate::CheckOptions;
 use std::path::Path;
+use std::sync::Arc;
 use uext4_block::BlockDevice;
 use uext4_check::{CheckError, Decide, Plan, Progress};
 use uext4_repair::RepairError;
@@ -19,16 +20,17 @@ pub fn plan_repair(
     uext4_check::plan(device, options.check(), decide, progress)
 }
 
-/// Carries out a plan. With `undo`, the bytes that it replaces are durable in that file first.
+/// Carries out a plan: as one transaction of the image's journal, where it has a sound one that is large enough. With `undo`, in place,
+/// once the bytes that it replaces are durable in that file.
 ///
 /// # Errors
-/// The device's or the undo file's.
+/// The device's, the journal's or the undo file's.
 ///
 /// # Crash
-/// With an undo file, [`resume_repair`] or [`undo_repair`] put the old bytes back. Without one, any part of the plan
-/// was carried out, and another repair starts from there.
+/// Through the journal, all of the plan was carried out or nothing. With an undo file, [`resume_repair`] or [`undo_repair`] put the old
+/// bytes back. With neither, any part of it was carried out, and another repair starts from there.
 pub fn apply_repair(
-    device: &dyn BlockDevice,
+    device: &Arc<dyn BlockDevice>,
     plan: &Plan,
     undo: Option<&Path>,
 ) -> Result<(), RepairError> {

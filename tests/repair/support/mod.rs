@@ -62,9 +62,9 @@ pub fn plan(bytes: &[u8]) -> Result<Plan, CheckError> {
 
 /// The image after the repair.
 pub fn repaired(bytes: &[u8], plan: &Plan) -> Vec<u8> {
-    let device = MemoryDevice::from_bytes(bytes);
+    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::from_bytes(bytes));
     uext4_repair::apply(&device, plan, None).expect("apply");
-    all_of(&device)
+    all_of(&*device)
 }
 
 /// The bytes of a device.

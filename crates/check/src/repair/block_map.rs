@@ -64,12 +64,16 @@ fn pointer(ed: &Editor<'_, '_>, p: u32, level: u32, lblk: u64, map: &mut Map) ->
 pub(crate) fn write(ed: &mut Editor<'_, '_>, map: &Map, pool: &mut NodePool) -> Option<[u8; 60]> {
     let blocks: Vec<(Lblk, Pblk)> = map.blocks().collect();
     let mut root = [0; 60];
-    let mut lblk = 0;
+    let (mut lblk, mut nodes) = (0, Vec::new());
     for i in 0..POINTERS {
         let level = (i + 1).saturating_sub(DIRECT);
-        let p = subtree(ed, &blocks, level, lblk, pool)?;
+        let p = subtree(ed, &blocks, level, lblk, pool, &mut nodes)?;
         put32(&mut root, i as usize * 4, p);
         lblk = lblk.saturating_add(span(ed, level));
+    }
+    // The blocks are those of the old map, which stays if there are not enough.
+    for (at, block) in nodes {
+        ed.put_block(at, &block);
     }
     Some(root)
 }
@@ -81,6 +85,7 @@ fn subtree(
     level: u32,
     lblk: u64,
     pool: &mut NodePool,
+    nodes: &mut Vec<(Pblk, Vec<u8>)>,
 ) -> Option<u32> {
     let end = lblk.saturating_add(span(ed, level));
     let from = blocks.partition_point(|b| u64::from(b.0.0) < lblk);
@@ -97,9 +102,9 @@ fn subtree(
     let step = span(ed, below);
     for i in 0..ed.cx.block_size() / 4 {
         let lblk = lblk.saturating_add(step.saturating_mul(i as u64));
-        let p = subtree(ed, mine, below, lblk, pool)?;
+        let p = subtree(ed, mine, below, lblk, pool, nodes)?;
         put32(&mut block, i * 4, p);
     }
-    ed.put_block(at, &block);
+    nodes.push((at, block));
     u32::try_from(at.0).ok()
 }

@@ -8,7 +8,8 @@ use crate::passes::Scanned;
 use crate::prelude::*;
 use crate::scan::{self, Mode};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap as Table, HashSet};
+use std::collections::BTreeMap as Table;
+use std::collections::hash_map::{Entry, HashMap};
 use uext4_ondisk::{Extent, Inode, xattr_block_checksum_set};
 
 /// The inodes that claim clusters in `wanted`, and the references to attribute blocks among those.
@@ -45,16 +46,31 @@ const DOUBLE_AT: usize = 13 * 4;
 
 struct Cloner<'w> {
     wanted: &'w [u64],
-    /// Clusters of `wanted` that have their owner.
-    taken: HashSet<u64>,
+    /// Clusters of `wanted` that have their owner: the inode, and the cluster of its file.
+    taken: HashMap<u64, (Ino, u64)>,
 }
 
+/// A claim of the tree or of attributes, whose blocks are no cluster of a file.
+const WHOLE: u64 = u64::MAX;
+
 impl Cloner<'_> {
-    /// True if the block stays with the claim at hand.
-    fn keeps(&mut self, cx: &Context<'_>, at: Pblk) -> bool {
+    /// True if the block stays with the claim at hand: of an inode, and a cluster of its file.
+    fn keeps(&mut self, cx: &Context<'_>, at: Pblk, claim: (Ino, u64)) -> bool {
         let cluster = cx.cluster(at);
-        self.wanted.binary_search(&cluster).is_err()
-            || !cx.is_metadata(cluster) && self.taken.insert(cluster)
+        if self.wanted.binary_search(&cluster).is_err() {
+            return true;
+        }
+        if cx.is_metadata(cluster) {
+            return false;
+        }
+        match self.taken.entry(cluster) {
+            Entry::Vacant(free) => {
+                free.insert(claim);
+                true
+            }
+            // The other blocks of a cluster that the file has.
+            Entry::Occupied(owner) => claim.1 != WHOLE && *owner.get() == claim,
+        }
     }
 }
 
@@ -64,7 +80,7 @@ impl Cloner<'_> {
 /// The device's.
 pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault]) -> Result<bool> {
     let shared = |f: &Fault| matches!(f.kind, FaultKind::BlockShared | FaultKind::BlockIsMetadata);
-    if !faults.iter().any(shared) {
+    if !faults.iter().any(shared) || !ed.may_allocate() {
         return Ok(false);
     }
     let mut wanted = scanned.duplicates.clone();
@@ -74,7 +90,7 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault])
     let found = owners(cx, &wanted)?;
     let mut cloner = Cloner {
         wanted: &wanted,
-        taken: HashSet::new(),
+        taken: HashMap::new(),
     };
     let mut inodes: Vec<(usize, Ino)> = found.inodes.iter().map(|(ino, n)| (*n, *ino)).collect();
     // The blocks of the file system's own files stay; then of the file that claims fewest, as the one that claims most
@@ -90,7 +106,7 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault])
                 _ => map::read(ed, &inode)?.blocks().map(|b| b.1).collect(),
             };
             for at in own {
-                cloner.keeps(cx, at);
+                cloner.keeps(cx, at, (*ino, WHOLE));
             }
             continue;
         }
@@ -114,9 +130,12 @@ fn clone_map(
     let mut own = found.nodes.clone();
     let mut again = found.names_metadata;
     for node in &found.shared_nodes {
-        again |= !cloner.keeps(cx, *node);
+        again |= !cloner.keeps(cx, *node, (ino, WHOLE));
     }
     let mut runs: Vec<Extent> = Vec::new();
+    let ratio = u64::from(cx.geo.cluster_ratio);
+    // The copy of the cluster at hand.
+    let mut copy: Option<((u64, u64), Pblk)> = None;
     for e in &found.runs {
         for i in 0..e.len {
             let at = Pblk(e.pblk.0.saturating_add(i.into()));
@@ -126,13 +145,20 @@ fn clone_map(
                 pblk: at,
                 ..*e
             };
-            if !cloner.keeps(cx, at) {
+            let part = u64::from(one.lblk.0) / ratio;
+            // A cluster of a file has one place in it, which an old claim may miss.
+            if !cloner.keeps(cx, at, (ino, part)) {
                 again = true;
                 // An unwritten block reads as zeros, with or without a block.
                 let unneeded = e.unwritten && inode.file_type() == FileType::Regular;
-                let Some(to) = (!unneeded).then(|| ed.allocate()).flatten() else {
+                let of = (part, cx.cluster(at));
+                let known = copy.filter(|(known, _)| *known == of).map(|c| c.1);
+                let first = known.or_else(|| (!unneeded).then(|| ed.allocate()).flatten());
+                let Some(first) = first else {
                     continue;
                 };
+                copy = Some((of, first));
+                let to = Pblk(first.0.saturating_add(u64::from(one.lblk.0) % ratio));
                 // As it was before this round, which may have written a node there.
                 let mut block = vec![0; cx.block_size()];
                 cx.view.read(at, &mut block)?;
@@ -180,7 +206,8 @@ fn clone_xattr_blocks(
         by_block.entry(*at).or_default().push(*ino);
     }
     for (at, inodes) in by_block {
-        if cloner.keeps(ed.cx, at) {
+        let first = inodes.first().copied().unwrap_or(Ino::NONE);
+        if cloner.keeps(ed.cx, at, (first, WHOLE)) {
             continue;
         }
         let Some(to) = ed.allocate() else {

@@ -54,6 +54,16 @@ impl<'c, 'd> Editor<'c, 'd> {
         self.patch
     }
 
+    /// True if the image would differ by now.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn has_changes(&mut self) -> Result<bool> {
+        let device = self.cx.view.device();
+        self.patch.drop_unchanged(device, &Edits::default())?;
+        Ok(!self.patch.is_empty())
+    }
+
     /// Reads a block.
     ///
     /// # Errors
@@ -183,16 +193,26 @@ impl<'c, 'd> Editor<'c, 'd> {
         Ok(())
     }
 
+    /// Whether it is known which blocks are free.
+    pub(crate) fn may_allocate(&self) -> bool {
+        self.free_from != u64::MAX && self.cx.usable.iter().all(|usable| *usable)
+    }
+
     /// Takes the first block of a cluster that is in use by nothing; `None` if all are in use, or some groups
     /// could not be read, so that what is in use is not known.
     pub(crate) fn allocate(&mut self) -> Option<Pblk> {
-        if self.cx.usable.iter().any(|usable| !usable) {
+        if !self.may_allocate() {
             return None;
         }
         let cluster = self.cx.claimed.claim_clear(self.free_from)?;
         let at = self.cx.cluster_block(cluster);
         self.free_from = cluster.saturating_add(1);
         let end = at.0.saturating_add(u64::from(self.cx.geo.cluster_ratio));
-        (end <= self.cx.geo.blocks_count).then_some(at)
+        if end > self.cx.geo.blocks_count {
+            return None;
+        }
+        let bytes = u64::from(self.cx.geo.cluster_ratio) << self.cx.geo.block_bits;
+        self.patch.mark_fresh(at.0 << self.cx.geo.block_bits, bytes);
+        Some(at)
     }
 }

@@ -107,13 +107,17 @@ pub(crate) fn write(
     }
     let room = usize::from(extent_block_entries(ed.cx.geo.block_size));
     let mut level: Level = Vec::new();
+    let mut blocks = Vec::new();
     for runs in map.runs.chunks(room) {
         let mut block = vec![0; ed.cx.block_size()];
         let mut node = ExtentNodeMut::init(&mut block, 0);
         for (i, e) in runs.iter().enumerate() {
             node.insert_extent_at(i, *e).ok()?;
         }
-        level.push(put(ed, seed, block, runs.first()?.lblk, pool)?);
+        let child = pool.take(ed)?;
+        blocks.push((child, block));
+        let lblk = runs.first()?.lblk;
+        level.push(ExtentIdx { lblk, child });
     }
     let mut depth = 1;
     while level.len() > usize::from(EXTENT_ROOT_ENTRIES) {
@@ -121,11 +125,21 @@ pub(crate) fn write(
         for nodes in below.chunks(room) {
             let mut block = vec![0; ed.cx.block_size()];
             fill_index(&mut block, depth, nodes)?;
-            level.push(put(ed, seed, block, nodes.first()?.lblk, pool)?);
+            let child = pool.take(ed)?;
+            blocks.push((child, block));
+            let lblk = nodes.first()?.lblk;
+            level.push(ExtentIdx { lblk, child });
         }
         depth += 1;
     }
     fill_index(&mut root, depth, &level)?;
+    // The blocks are those of the old tree, which stays if there are not enough.
+    for (at, mut block) in blocks {
+        if let Some(seed) = seed {
+            extent_block_checksum_set(&mut block, seed);
+        }
+        ed.put_block(at, &block);
+    }
     Some(root)
 }
 
@@ -135,19 +149,4 @@ fn fill_index(bytes: &mut [u8], depth: u16, nodes: &[ExtentIdx]) -> Option<()> {
         node.insert_idx_at(i, *idx).ok()?;
     }
     Some(())
-}
-
-fn put(
-    ed: &mut Editor<'_, '_>,
-    seed: Option<InodeSeed>,
-    mut block: Vec<u8>,
-    lblk: Lblk,
-    pool: &mut NodePool,
-) -> Option<ExtentIdx> {
-    let child = pool.take(ed)?;
-    if let Some(seed) = seed {
-        extent_block_checksum_set(&mut block, seed);
-    }
-    ed.put_block(child, &block);
-    Some(ExtentIdx { lblk, child })
 }

@@ -3,6 +3,7 @@
 use super::editor::Editor;
 use crate::bitmap::{bit, count_ones};
 use crate::prelude::*;
+use crate::report::CheckReport;
 use std::collections::BTreeSet;
 use uext4_ondisk::{GroupFlags, STATE_CLEAN, STATE_ERROR};
 
@@ -10,21 +11,28 @@ use uext4_ondisk::{GroupFlags, STATE_CLEAN, STATE_ERROR};
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
+pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault], present: &CheckReport) -> Result<()> {
+    // With a fault in front of the bitmaps, files may have blocks that the check does not know.
+    let of_bitmaps =
+        |f: &Fault| f.group.is_some() || of_counters(f) || f.kind == FaultKind::QuotaUsage;
+    let all_known = ed.cx.usable.iter().all(|usable| *usable)
+        && present.faults_total == present.faults.len() as u64
+        && present.faults.iter().all(of_bitmaps);
     let groups: BTreeSet<GroupNo> = faults.iter().filter_map(|f| f.group).collect();
     for group in groups {
-        mend_group(ed, group)?;
+        mend_group(ed, group, all_known)?;
     }
-    let counts = |f: &Fault| {
-        matches!(
-            f.kind,
-            FaultKind::SuperblockFreeBlocks | FaultKind::SuperblockFreeInodes
-        )
-    };
-    if faults.iter().any(counts) {
+    if all_known && faults.iter().any(of_counters) {
         mend_super(ed)?;
     }
     Ok(())
+}
+
+fn of_counters(f: &Fault) -> bool {
+    matches!(
+        f.kind,
+        FaultKind::SuperblockFreeBlocks | FaultKind::SuperblockFreeInodes
+    )
 }
 
 /// Sets the bits from `from` on, as there is nothing there.
@@ -37,7 +45,8 @@ fn pad(block: &mut [u8], from: usize) {
     }
 }
 
-fn mend_group(ed: &mut Editor<'_, '_>, group: GroupNo) -> Result<()> {
+/// Computes bitmaps and counters of a group. Bits are only set, not cleared, unless it is known what all files map.
+fn mend_group(ed: &mut Editor<'_, '_>, group: GroupNo, all_known: bool) -> Result<()> {
     let cx = ed.cx;
     let Some(mut desc) = cx.desc(group).copied() else {
         return Ok(());
@@ -48,13 +57,16 @@ fn mend_group(ed: &mut Editor<'_, '_>, group: GroupNo) -> Result<()> {
     cx.claimed.copy_to(from, clusters.into(), &mut used);
     let mut block = vec![0; cx.block_size()];
     copy_bits(&mut block, &used, clusters as usize);
+    if !all_known {
+        set_bits_of(&mut block, &ed.block(desc.block_bitmap)?, clusters as usize);
+    }
     desc.free_blocks = clusters.saturating_sub(count_ones(&block) as u32);
     pad(&mut block, clusters as usize);
     if let Some(seed) = cx.seed {
         desc.set_block_bitmap_csum(seed, &cx.geo, &block);
     }
     ed.put_block(desc.block_bitmap, &block);
-    inode_bitmap(ed, group, &mut desc);
+    inode_bitmap(ed, group, &mut desc, all_known)?;
     desc.flags &= GroupFlags::ITABLE_ZEROED;
     if !cx.sb.has_group_csum() {
         desc.itable_unused = 0;
@@ -69,26 +81,47 @@ fn copy_bits(to: &mut [u8], from: &[u8], bits: usize) {
     }
 }
 
-fn inode_bitmap(ed: &mut Editor<'_, '_>, group: GroupNo, desc: &mut GroupDesc) {
+/// Sets the bits that are set in an old bitmap too.
+fn set_bits_of(block: &mut [u8], old: &[u8], bits: usize) {
+    let mut set = vec![0; block.len()];
+    copy_bits(&mut set, old, bits);
+    for (to, old) in block.iter_mut().zip(set) {
+        *to |= old;
+    }
+}
+
+fn inode_bitmap(
+    ed: &mut Editor<'_, '_>,
+    group: GroupNo,
+    desc: &mut GroupDesc,
+    all_known: bool,
+) -> Result<()> {
     let cx = ed.cx;
     let count = cx.geo.inodes_per_group;
     let mut block = vec![0; cx.block_size()];
-    let (mut used, mut dirs, mut end) = (0, 0, 0);
+    if !all_known {
+        set_bits_of(&mut block, &ed.block(desc.inode_bitmap)?, count as usize);
+    }
+    let (mut dirs, mut end) = (0, 0);
     for i in 0..count {
         let state = cx.inodes.state(cx.geo.ino_in_group(group, i));
         if !state.used() {
             continue;
         }
-        used += 1;
         end = i + 1;
         dirs += u32::from(state.file_type() == FileType::Directory);
         if let Some(byte) = block.get_mut(i as usize / 8) {
             *byte |= 1 << (i % 8);
         }
     }
-    debug_assert!(used == 0 || bit(&block, (end - 1) as usize));
+    let used = count_ones(&block) as u32;
+    if !all_known {
+        end = (0..count)
+            .rfind(|i| bit(&block, *i as usize))
+            .map_or(0, |i| i + 1);
+    }
     pad(&mut block, count as usize);
-    desc.free_inodes = count - used;
+    desc.free_inodes = count.saturating_sub(used);
     desc.used_dirs = dirs;
     // What the table holds behind the inodes in use may not be zeros.
     let ever_used = cx.inodes_in_use_max(group).max(end);
@@ -97,6 +130,7 @@ fn inode_bitmap(ed: &mut Editor<'_, '_>, group: GroupNo, desc: &mut GroupDesc) {
         desc.set_inode_bitmap_csum(seed, &cx.geo, &block);
     }
     ed.put_block(desc.inode_bitmap, &block);
+    Ok(())
 }
 
 fn mend_super(ed: &mut Editor<'_, '_>) -> Result<()> {

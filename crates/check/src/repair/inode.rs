@@ -8,7 +8,6 @@ use crate::passes::Scanned;
 use crate::prelude::*;
 use crate::scan::{Mode, Scanner};
 use std::collections::BTreeMap as Map;
-use std::sync::LazyLock;
 use uext4_ondisk::Inode;
 
 /// Bytes of fields of an inode.
@@ -86,7 +85,7 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault])
             continue;
         }
         // A tree block with two owners is written anew when it gets its copy.
-        let shared = |at: Pblk| scanned.is_shared(ed.cx, at);
+        let shared = |at: Pblk| ed.is_shared(at);
         if fault.pblk.is_some_and(shared) && !is_own(fault) {
             continue;
         }
@@ -138,7 +137,8 @@ fn mend_one(ed: &mut Editor<'_, '_>, scanned: &Scanned, ino: Ino, wrong: &Wrong<
     } else if is_mapped {
         count(ed, wrong, ino, &raw, &mut inode)?;
     } else if wrong.has(FaultKind::InodeBlocks) || wrong.structure("InodeHuge") {
-        let xattr_blocks = counter(ed.cx).check_xattrs(ino, &raw, &inode)?;
+        let budget = walk_budget(ed.cx);
+        let xattr_blocks = counter(ed.cx, &budget).check_xattrs(ino, &raw, &inode)?;
         inode.blocks = sectors(ed.cx, xattr_blocks);
     }
     ed.put_decoded(ino, &inode)?;
@@ -309,12 +309,16 @@ fn sectors(cx: &Context<'_>, blocks: u64) -> u64 {
     blocks.saturating_mul(u64::from(cx.geo.block_size / 512))
 }
 
+/// How many blocks one walk may meet: a map may lead through one block again and again.
+fn walk_budget(cx: &Context<'_>) -> AtomicU64 {
+    AtomicU64::new(cx.geo.blocks_count.saturating_mul(2))
+}
+
 /// A scanner that claims nothing and reports nothing.
-fn counter<'c, 'd>(cx: &'c Context<'d>) -> Scanner<'c, 'd> {
-    static BUDGET: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(u64::MAX));
+fn counter<'c, 'd>(cx: &'c Context<'d>, budget: &'c AtomicU64) -> Scanner<'c, 'd> {
     let mode = Mode::Find {
         wanted: &[],
-        budget: &BUDGET,
+        budget,
     };
     Scanner::new(cx, mode)
 }
@@ -333,7 +337,8 @@ fn count(
     if !sizes && !blocks {
         return Ok(());
     }
-    let mut scanner = counter(cx);
+    let budget = walk_budget(cx);
+    let mut scanner = counter(cx, &budget);
     let mapped = scanner.walk(ino, inode)?;
     let xattr_blocks = scanner.check_xattrs(ino, raw, inode)?;
     if blocks {

@@ -4,7 +4,6 @@ use super::editor::Editor;
 use super::superblock::clear_journal;
 use super::{map, orphans};
 use crate::filemap;
-use crate::passes::Scanned;
 use crate::prelude::*;
 use uext4_ondisk::{
     JOURNAL_BLOCKS_MIN, JOURNAL_SUPER_SIZE, JournalHeader, JournalSuper, RawJournalSuper, Tid,
@@ -33,7 +32,8 @@ pub(crate) fn replay(ed: &mut Editor<'_, '_>) -> Result<()> {
         ed.put_block(at, &block);
     }
     if let Some(log) = &cx.log {
-        let tid = cx.next_tid.unwrap_or(Tid(log.sb.raw.sequence.get()));
+        // One past the next: what an older, longer run left behind the end never looks like it.
+        let tid = cx.next_tid.unwrap_or(Tid(log.sb.raw.sequence.get())).next();
         change_journal_super(ed, |bytes| {
             put_be32(bytes, SEQUENCE_AT, tid.0);
             put_be32(bytes, START_AT, 0);
@@ -109,7 +109,7 @@ pub(crate) fn mend_late(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()>
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn drop_shared(ed: &mut Editor<'_, '_>, scanned: &Scanned) -> Result<bool> {
+pub(crate) fn drop_shared(ed: &mut Editor<'_, '_>) -> Result<bool> {
     let Some(ino) = ed.cx.sb.journal_ino().filter(|_| ed.cx.log.is_none()) else {
         return Ok(false);
     };
@@ -121,8 +121,7 @@ pub(crate) fn drop_shared(ed: &mut Editor<'_, '_>, scanned: &Scanned) -> Result<
         .blocks()
         .map(|b| b.1)
         .chain(found.nodes.iter().copied());
-    let cx = ed.cx;
-    let shared = blocks.any(|at| scanned.is_shared(cx, at));
+    let shared = blocks.any(|at| ed.is_shared(at));
     if shared {
         remove(ed)?;
     }

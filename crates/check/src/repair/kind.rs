@@ -79,12 +79,16 @@ pub(crate) fn mend(
 
 /// The target ends at its first zero byte, wherever it is.
 fn mend_link(ed: &mut Editor<'_, '_>, inode: &mut Inode) -> Result<()> {
-    if inode.flags.contains(InodeFlags::INLINE_DATA) {
+    // The target of an encrypted link has zero bytes.
+    if inode
+        .flags
+        .intersects(InodeFlags::INLINE_DATA | InodeFlags::ENCRYPT)
+    {
         return Ok(());
     }
     let length = |bytes: &[u8]| bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     let mapped = match inode.flags.contains(InodeFlags::EXTENTS) {
-        true => true,
+        true => has_extent_root(inode),
         // A short target is text, and pointers lead into the file system.
         false => {
             let first = le32(&inode.i_block, 0).unwrap_or(0);
@@ -95,6 +99,7 @@ fn mend_link(ed: &mut Editor<'_, '_>, inode: &mut Inode) -> Result<()> {
         }
     };
     if !mapped {
+        inode.flags &= !InodeFlags::EXTENTS;
         let len = length(&inode.i_block).min(59);
         if len == 0 {
             delete(ed, inode);

@@ -53,5 +53,5 @@ mod superblock;
 mod values;
 mod xattrs;
 
-pub use plan::{Decide, Decision, Plan, Policy, plan};
+pub use plan::{Decide, Decision, LogPlace, Plan, Policy, plan};
 pub use remedy::Remedy;

@@ -6,7 +6,7 @@ use super::map::{self, NodePool};
 use crate::filemap;
 use crate::prelude::*;
 use std::collections::BTreeSet;
-use uext4_ondisk::{orphan_block_init, orphan_checksum_set};
+use uext4_ondisk::{orphan_block_init, orphan_block_verify, orphan_checksum_set};
 
 /// Frees or truncates orphans as a mount would, and ends list and file.
 ///
@@ -33,7 +33,13 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
         finish(ed, ino)?;
     }
     let unusable = mine.iter().any(|f| f.kind == FaultKind::OrphanFile);
-    let usable = !unusable && clear_file(ed)?;
+    let is_empty = !unusable && clear_file(ed)?;
+    // A file with a block that is none is left, unless it was decided to remove it.
+    let usable = is_empty
+        || !unusable
+            && !mine
+                .iter()
+                .any(|f| matches!(f.kind, FaultKind::Structure(_)));
     ed.change_super(|raw| {
         raw.last_orphan = 0.into();
         let present = RoCompat::ORPHAN_PRESENT;
@@ -85,7 +91,7 @@ fn finish(ed: &mut Editor<'_, '_>, ino: Ino) -> Result<()> {
     ed.put_decoded(ino, &inode)
 }
 
-/// Empties every block of the orphan file; false if there is none.
+/// Empties every block of the orphan file; false if there is none, or a block is not one of an orphan file: then it may be of another.
 fn clear_file(ed: &mut Editor<'_, '_>) -> Result<bool> {
     let Some(ino) = ed.cx.sb.orphan_file() else {
         return Ok(false);
@@ -95,11 +101,18 @@ fn clear_file(ed: &mut Editor<'_, '_>) -> Result<bool> {
     };
     let (runs, _) = filemap::load(&ed.cx.view, &ed.cx.geo, &inode)?;
     let seed = ed.cx.seed.map(|s| inode.seed(s, ino));
-    let blocks = u32::try_from(inode.size >> ed.cx.geo.block_bits).unwrap_or(u32::MAX);
-    for lblk in 0..blocks {
+    let count = u32::try_from(inode.size >> ed.cx.geo.block_bits).unwrap_or(u32::MAX);
+    let mut blocks = Vec::new();
+    for lblk in 0..count {
         let Some(at) = filemap::find(&runs, Lblk(lblk)) else {
             return Ok(false);
         };
+        if orphan_block_verify(&ed.block(at)?, seed, at).is_err() {
+            return Ok(false);
+        }
+        blocks.push(at);
+    }
+    for at in blocks {
         let mut block = vec![0; ed.cx.block_size()];
         orphan_block_init(&mut block);
         if let Some(seed) = seed {

@@ -7,12 +7,14 @@ use crate::fault::Level;
 use crate::passes::{self, Examined, Stage};
 use crate::prelude::*;
 use crate::report::{CheckOptions, CheckReport, Progress};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Rounds after which what is left stays.
 const ROUNDS_MAX: usize = 200;
+/// Faults that a round keeps at most, so that their number does not decide how many rounds there are.
+const FAULTS_MAX: usize = 1 << 18;
 /// How often a repair of the same fault is tried.
-const TRIES_MAX: u32 = 3;
+const TRIES_MAX: u32 = 12;
 
 /// Chooses which faults are repaired.
 pub trait Decide {
@@ -60,6 +62,53 @@ pub struct Plan {
     pub after: CheckReport,
     /// The first check.
     pub before: CheckReport,
+    /// Of the edits, those that recovery of the journal makes, if it does: they precede the others.
+    pub replay: Edits,
+    /// Where the journal lies after the repair, if there is one.
+    pub log: Option<LogPlace>,
+    /// The journal was sound at this place before the repair too.
+    pub log_stays: bool,
+}
+
+/// Where a sound journal lies in an image, and what it needs to be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogPlace {
+    /// Runs of its blocks in order: the first block of the journal, the block of the image, how many.
+    pub runs: Vec<(u32, Pblk, u32)>,
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// The image has `metadata_csum`.
+    pub has_checksums: bool,
+    /// The image has `64bit`.
+    pub is_wide: bool,
+    /// The image has `fast_commit`.
+    pub has_fast_commits: bool,
+}
+
+impl LogPlace {
+    /// `None` if the check found no sound journal.
+    fn of(examined: &Examined<'_>) -> Option<LogPlace> {
+        let cx = examined.cx.as_ref()?;
+        let log = cx.log.as_ref()?;
+        let mut end = 0;
+        let mut runs = Vec::new();
+        for run in &log.runs {
+            // The log ends at a hole, which is more than a journal may have.
+            if run.lblk != end {
+                break;
+            }
+            runs.push((run.lblk, Pblk(run.pblk), run.len));
+            end = end.saturating_add(run.len);
+        }
+        (end >= log.sb.raw.maxlen.get()).then_some(LogPlace {
+            runs,
+            block_size: cx.geo.block_size,
+            has_checksums: cx.sb.has_metadata_csum(),
+            is_wide: cx.sb.incompat.contains(Incompat::BIT64),
+            has_fast_commits: cx.sb.compat.contains(Compat::FAST_COMMIT),
+        })
+    }
 }
 
 impl Plan {
@@ -93,8 +142,17 @@ struct Known {
 struct Planner<'p> {
     decide: &'p mut dyn Decide,
     known: HashMap<Key, Known>,
+    /// What it was decided to leave, though it could be repaired.
+    declined: HashSet<Key>,
     plan: Plan,
     round: usize,
+    /// Whether the repairs of this round are what recovery writes.
+    replays: bool,
+    /// Whether this round found a journal that can be replayed.
+    log_is_sound: bool,
+    /// Whether this round, and an earlier one that changed something, knew what the inodes map.
+    scanned: bool,
+    was_scanned: bool,
 }
 
 /// Notes that a repair settles too: what e2fsck would write, though it finds the image clean.
@@ -132,16 +190,31 @@ pub fn plan(
     let mut planner = Planner {
         decide,
         known: HashMap::new(),
+        declined: HashSet::new(),
         plan: Plan::default(),
         round: 0,
+        replays: false,
+        log_is_sound: false,
+        scanned: false,
+        was_scanned: false,
+    };
+    let of_round = CheckOptions {
+        faults_max: options.faults_max.max(FAULTS_MAX),
+        ..*options
     };
     for round in 0..ROUNDS_MAX {
         planner.round = round;
-        if !planner.round(device, options, progress)? {
+        (planner.replays, planner.scanned) = (false, false);
+        if !planner.round(device, &of_round, progress)? {
             break;
         }
     }
-    planner.plan.edits.drop_unchanged(device)?;
+    let plan = &mut planner.plan;
+    plan.edits.drop_unchanged(device, &plan.replay)?;
+    for report in [&mut plan.before, &mut plan.after] {
+        report.faults.truncate(options.faults_max);
+        report.notes.truncate(options.faults_max);
+    }
     Ok(planner.plan)
 }
 
@@ -158,9 +231,17 @@ impl Planner<'_> {
             device,
             edits: &edits,
         };
-        let patch = self.examine_and_repair(&edited, options, progress);
+        let found = self.examine_and_repair(&edited, options, progress);
+        let is_first = edits.is_empty();
         self.plan.edits = edits;
-        let (patch, more) = patch?;
+        let (mut patch, more) = found?;
+        if is_first && self.replays {
+            self.plan.replay = patch.clone();
+        }
+        if self.was_scanned {
+            patch.forget_fresh();
+        }
+        self.was_scanned |= self.scanned;
         self.plan.edits.absorb(patch);
         Ok(more)
     }
@@ -172,7 +253,7 @@ impl Planner<'_> {
         progress: &dyn Progress,
     ) -> Result<(Edits, bool)> {
         let mut report = CheckReport::default();
-        let mut faults = Faults::new(options.faults_max.max(CheckOptions::default().faults_max));
+        let mut faults = Faults::new(options.faults_max);
         let mut pending = false;
         let examined = {
             let known = &self.known;
@@ -196,6 +277,11 @@ impl Planner<'_> {
             Ok(examined) => examined,
             Err(e) => return Ok((self.without_check(device, faults, e)?, true)),
         };
+        let log = LogPlace::of(&examined);
+        let stays = self.round == 0 || self.plan.log_stays && self.plan.log == log;
+        self.plan.log_stays = stays && log.is_some();
+        self.plan.log = log;
+        self.log_is_sound = examined.cx.as_ref().is_some_and(|cx| cx.log.is_some());
         pending |= examined.cx.is_none() && faults.iter().any(|f| is_pending(&self.known, f));
         let mut found: Vec<Fault> = faults.iter().filter(|f| is_mended(f)).cloned().collect();
         found.retain(|f| is_pending(&self.known, f));
@@ -216,6 +302,8 @@ impl Planner<'_> {
         }
         let accepted = self.decide(found);
         let recovery = accepted.iter().any(|f| f.kind == FaultKind::JournalPending);
+        self.replays = recovery && self.log_is_sound && examined.stage == Stage::Superblock;
+        self.scanned = examined.scanned.is_some();
         if self.plan.after.needs_recovery && !recovery {
             return Ok((Edits::default(), false));
         }
@@ -223,7 +311,7 @@ impl Planner<'_> {
             return Ok((Edits::default(), true));
         }
         let mut patch = self.repair(device, &examined, &accepted)?;
-        patch.drop_unchanged(device)?;
+        patch.drop_unchanged(device, &Edits::default())?;
         if patch.is_empty() {
             self.give_up(&accepted);
         }
@@ -237,6 +325,7 @@ impl Planner<'_> {
         mut faults: Faults,
         e: CheckError,
     ) -> Result<Edits> {
+        self.plan.log_stays = false;
         let patch = match &e {
             CheckError::Format(format) if restore::is_damage(format) => {
                 faults.push(Fault::new(FaultKind::SuperblockGeometry).detail(format));
@@ -288,13 +377,22 @@ impl Planner<'_> {
 
     /// Asks about the faults, and returns those to repair.
     fn decide(&mut self, found: Vec<Fault>) -> Vec<Fault> {
-        let mut accepted = Vec::new();
+        let (mut accepted, mut left) = (Vec::new(), HashSet::new());
         for fault in found {
-            let remedy = remedy::of(fault.kind);
+            let remedy = match fault.kind {
+                FaultKind::JournalPending if !self.log_is_sound => Some(remedy::LOST_JOURNAL),
+                kind => remedy::of(kind),
+            };
             let known = self.known.get(&key(&fault)).copied();
             let repair = match (known, &remedy) {
                 (Some(known), _) => known.repair,
-                (None, Some(remedy)) => self.decide.repair(&fault, remedy),
+                (None, Some(remedy)) => {
+                    let repair = self.decide.repair(&fault, remedy);
+                    if !repair {
+                        self.declined.insert(key(&fault));
+                    }
+                    repair
+                }
                 (None, None) => false,
             };
             let again = known.is_some_and(|k| k.round == self.round);
@@ -318,8 +416,14 @@ impl Planner<'_> {
                 accepted.push(fault);
             } else {
                 self.mark_left(&fault);
+                left.extend(fault.ino.filter(|_| self.declined.contains(&key(&fault))));
             }
         }
+        // A repair writes the whole map, directory or set of attributes of an inode: also what it was decided to leave.
+        let (refused, accepted): (Vec<Fault>, Vec<Fault>) = accepted
+            .into_iter()
+            .partition(|f: &Fault| f.ino.is_some_and(|ino| left.contains(&ino)));
+        self.give_up(&refused);
         accepted
     }
 

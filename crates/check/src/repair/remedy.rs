@@ -38,6 +38,13 @@ const fn lossy(does: &'static str, loses: &'static str) -> Option<Remedy> {
     })
 }
 
+/// What is done about a request for recovery without a journal that could be replayed.
+pub(crate) const LOST_JOURNAL: Remedy = Remedy {
+    does: "clears the request for recovery",
+    loses: Some("changes that were in the journal only"),
+    safe: false,
+};
+
 /// What is done about a kind of fault; `None` if nothing can be.
 pub(crate) fn of(kind: FaultKind) -> Option<Remedy> {
     if let FaultKind::Structure(kind) = kind {
@@ -66,7 +73,7 @@ fn of_structure(kind: CorruptKind) -> Option<Remedy> {
         C::InodeExtraSize => careful("sets the extra size to the usual one"),
         C::InodeHugeBlocks => safe("counts the blocks again"),
         C::OrphanMagic | C::OrphanChecksum | C::OrphanShort => lossy(
-            "clears the block of the orphan file",
+            "removes the orphan file, without which mounts use the list of orphans",
             "that deleted files were to be freed; those turn up as unnamed",
         ),
         C::MmpMagic | C::MmpChecksum => safe("writes the block again"),

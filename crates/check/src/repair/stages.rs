@@ -47,16 +47,24 @@ pub(crate) fn repair(
             }
         }
         (Stage::Inodes, Some(scanned)) => {
-            let changed = descs::mend_tables(&mut ed, faults)?
-                || journal::drop_shared(&mut ed, scanned)?
-                || inode::mend(&mut ed, scanned, faults)?;
+            descs::mend_tables(&mut ed, faults)?;
+            if !ed.has_changes()? {
+                journal::drop_shared(&mut ed)?;
+            }
+            if !ed.has_changes()? {
+                inode::mend(&mut ed, scanned, faults)?;
+            }
             // What is in use is known only once all maps are sound.
-            if !changed && !values::mend(&mut ed, scanned, faults)? {
-                // A directory's block that a second inode claims is not among its own yet.
-                if !clones::mend(&mut ed, scanned, faults)? {
-                    dir_map::mend(&mut ed, faults)?;
-                    resize::mend(&mut ed, faults)?;
-                }
+            if !ed.has_changes()? {
+                values::mend(&mut ed, scanned, faults)?;
+            }
+            // A directory's block that a second inode claims is not among its own yet.
+            if !ed.has_changes()? {
+                clones::mend(&mut ed, scanned, faults)?;
+            }
+            if !ed.has_changes()? {
+                dir_map::mend(&mut ed, faults)?;
+                resize::mend(&mut ed, faults)?;
             }
         }
         (Stage::Directories, Some(scanned)) => dir::mend(&mut ed, scanned, faults)?,
@@ -68,10 +76,18 @@ pub(crate) fn repair(
             }
         }
         (Stage::Groups, Some(scanned)) => {
-            groups::mend(&mut ed, faults)?;
+            groups::mend(&mut ed, faults, present)?;
             quota::mend(&mut ed, scanned, faults)?;
             journal::mend_late(&mut ed, faults)?;
-            superblock::copy_to_backups(&mut ed, faults)?;
+            // What is left may be a wrong field of the superblock, which a backup has right.
+            let is_repaired = |f: &Fault| {
+                faults
+                    .iter()
+                    .any(|g| g.kind == f.kind && g.group == f.group)
+            };
+            if present.faults.iter().all(is_repaired) {
+                superblock::copy_to_backups(&mut ed, faults)?;
+            }
         }
         (_, None) => {}
     }

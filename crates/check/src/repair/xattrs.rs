@@ -164,7 +164,7 @@ pub(crate) fn mend(
         ed.put_inode(ino, &raw)?;
     }
     for at in blocks {
-        if !scanned.is_shared(ed.cx, at) {
+        if !ed.is_shared(at) {
             mend_block(ed, scanned, at)?;
         }
     }

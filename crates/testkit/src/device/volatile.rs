@@ -2,7 +2,8 @@
 //!
 //! # Data model
 //! What reads see, what is durable, and the ranges that differ since the last flush. A flush that fails, as
-//! a [`FaultPlan`] says, makes nothing durable and forgets those ranges: later flushes don't write them.
+//! a [`FaultPlan`] says, makes nothing durable and forgets those ranges: later flushes don't write them. As the host reports a
+//! loss once to each open file description, and the file device has one for each flush that runs, each thread is told once.
 //!
 //! # Locking
 //! One lock of class `device` for all of it, held to copy bytes; a plan is asked without it.
@@ -12,6 +13,7 @@ use crate::external::*;
 use rustix::io::Errno;
 use uext4_block::Failure;
 use uext4_block::error::{BlockError, BlockOp, Result, check_range};
+use uext4_sync::thread::ThreadId;
 use uext4_sync::{Mutex, assert_may_block, class};
 
 /// The unit that is written as a whole.
@@ -22,7 +24,7 @@ const SECTOR_BYTES: usize = 512;
 pub enum AfterLoss {
     /// That it has failed, for good: the contract of [`BlockDevice`].
     Fails,
-    /// That all is well, as the host's cache does when it has said so once.
+    /// That all is well, as the host's cache does when it has said so once: to each thread that flushes.
     Forgets,
 }
 
@@ -56,6 +58,19 @@ struct State {
     dirty: Vec<Range<usize>>,
     /// Bytes that were lost so far.
     lost: u64,
+    /// How many flushes have failed, and how many of them a thread was told of.
+    failures: u64,
+    told: HashMap<ThreadId, u64>,
+}
+
+impl State {
+    /// True once for each failure that the calling thread was not told of.
+    fn must_tell(&mut self) -> bool {
+        let told = self
+            .told
+            .insert(uext4_sync::thread::current().id(), self.failures);
+        told.unwrap_or(0) < self.failures
+    }
 }
 
 impl VolatileDevice {
@@ -79,6 +94,8 @@ impl VolatileDevice {
                     durable: bytes,
                     dirty: Vec::new(),
                     lost: 0,
+                    failures: 0,
+                    told: HashMap::new(),
                 },
             ),
         }
@@ -205,8 +222,13 @@ impl BlockDevice for VolatileDevice {
         let mut state = self.state.lock();
         let dirty = std::mem::take(&mut state.dirty);
         self.settle(&mut state, dirty, asked.is_err());
+        state.failures += u64::from(asked.is_err());
+        let must_tell = state.must_tell();
         drop(state);
         asked?;
+        if must_tell {
+            return Err(BlockError::io(BlockOp::Flush, 0, 0, Errno::IO));
+        }
         self.check(BlockOp::Flush, 0, 0)
     }
 

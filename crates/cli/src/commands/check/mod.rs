@@ -32,8 +32,8 @@ pub const OPERATIONAL: u8 = 8;
 /// could not be done; of several images, with the largest of these. Notes report what is unusual but not damage, such as a backup superblock that differs;
 /// they do not change the exit code. An image that something else writes to is refused. An image whose superblock is
 /// damaged is checked with a backup. Options of e2fsck are understood. A repair is planned first: nothing is written until the
-/// result has passed the check. With --undo, what it replaces is kept, and an interrupted repair is undone when it is run again; without it, a power loss while the
-/// repair is written leaves any part of it.
+/// result has passed the check. It is written through the journal of the image, all of it or nothing. Where there is no sound journal, a power loss leaves a
+/// part of it, from which another repair continues. With --undo, what it replaces is kept, and an interrupted repair is undone when it is run again.
 #[derive(Debug, clap::Args)]
 #[command(
     visible_alias = "fsck",

@@ -103,7 +103,7 @@ pub fn repair(args: &Args, image: &Path, choice: Choice) -> Result<(RepairPlan, 
     if let Some(e) = asker.failure {
         return Err(e);
     }
-    uext4::unstable::apply_repair(&*device, &plan, args.undo.as_deref())?;
+    uext4::unstable::apply_repair(&device, &plan, args.undo.as_deref())?;
     let code = match (plan.mends_all(), plan.is_empty()) {
         (true, true) => 0,
         (true, false) => REPAIRED,

@@ -1,0 +1,184 @@
+//! Edits as one transaction of the journal of the image.
+//!
+//! # Crash
+//! The transaction is complete in the log before the superblock asks for recovery from it, which one write of a block does. Before that
+//! write the image is as it was; after it, whatever recovers the journal (this crate, the kernel, e2fsck) completes the repair.
+
+use crate::error::RepairError;
+use crate::write;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use uext4_block::BlockDevice;
+use uext4_check::{EDIT_UNIT, EditedDevice, FaultKind, LogPlace, Plan};
+use uext4_jbd2::buffer::BufferCache;
+use uext4_jbd2::{
+    Journal, JournalError, JournalOptions, LogFeatures, LogMap, LogRun, Opened, is_empty, recover,
+    skip,
+};
+use uext4_ondisk::{Incompat, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+
+/// Blocks of a run of a file at most.
+const RUN_BLOCKS_MAX: u64 = 1 << 16;
+
+/// A transaction that can be made of the edits of a plan.
+pub(crate) struct Transaction<'p> {
+    place: &'p LogPlace,
+    /// Blocks that change, without those of the log.
+    blocks: BTreeSet<u64>,
+    /// The first block of the log changes too: its own superblock.
+    changes_log: bool,
+}
+
+impl<'p> Transaction<'p> {
+    /// `None` if the image has no sound journal, or the repair needs what its blocks hold.
+    pub(crate) fn of(plan: &'p Plan) -> Option<Transaction<'p>> {
+        let place = plan.log.as_ref().filter(|_| plan.log_stays)?;
+        let first = place.runs.first()?.1.0;
+        let in_log = |block: u64| {
+            let mut runs = place.runs.iter();
+            runs.any(|(_, at, len)| (at.0..at.0.saturating_add(u64::from(*len))).contains(&block))
+        };
+        // Data of files may lie in the log until it is copied from there. A fault names the first block of a run.
+        let near_log = |at: u64| {
+            let mut runs = place.runs.iter();
+            runs.any(|(_, first, len)| {
+                let end = first.0.saturating_add(u64::from(*len));
+                (first.0.saturating_sub(RUN_BLOCKS_MAX)..end).contains(&at)
+            })
+        };
+        let claims_log = plan.decisions.iter().any(|d| {
+            let kinds = [FaultKind::BlockShared, FaultKind::BlockIsMetadata];
+            kinds.contains(&d.fault.kind) && d.fault.pblk.is_none_or(|at| near_log(at.0))
+        });
+        let units = u64::from(place.block_size) / EDIT_UNIT as u64;
+        let blocks = plan.edits.units().map(|(at, _)| at / units);
+        let (of_log, blocks): (BTreeSet<_>, _) = blocks.partition(|block| in_log(*block));
+        (!claims_log && of_log.iter().all(|block| *block == first)).then_some(Transaction {
+            place,
+            blocks,
+            changes_log: !of_log.is_empty(),
+        })
+    }
+
+    /// Carries out the edits, all of them or none. False if the log can't take them: then nothing was written but what recovery writes.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn run(
+        &self,
+        device: &Arc<dyn BlockDevice>,
+        plan: &Plan,
+    ) -> Result<bool, RepairError> {
+        match self.commit_and_recover(device, plan) {
+            Ok(()) => Ok(true),
+            Err(RepairError::Journal(
+                JournalError::TooLarge { .. }
+                | JournalError::Corrupt(_)
+                | JournalError::Unsupported(_),
+            )) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn commit_and_recover(
+        &self,
+        device: &Arc<dyn BlockDevice>,
+        plan: &Plan,
+    ) -> Result<(), RepairError> {
+        let block_size = u64::from(self.place.block_size);
+        let map = || {
+            let runs = self.place.runs.iter().map(|(first, at, len)| LogRun {
+                first: *first,
+                pblk: at.0,
+                len: *len,
+            });
+            LogMap::new(Arc::clone(device), block_size as usize, runs.collect())
+        };
+        if !plan.replay.is_empty() {
+            write::ordered(&**device, &plan.replay, Some(self.place))?;
+        }
+        if self.changes_log {
+            write::log_superblock(&**device, self.place, &plan.edits)?;
+        }
+        // A repair that was interrupted may have left a transaction that no superblock asks for.
+        if !is_empty(&map())? {
+            skip(&map())?;
+        }
+        let new = EditedDevice::new(&**device, &plan.edits);
+        let super_block = SUPERBLOCK_OFFSET / block_size;
+        let mut blocks = Vec::new();
+        let (mut is, mut will_be) = (vec![0; block_size as usize], vec![0; block_size as usize]);
+        for block in self.blocks.iter().filter(|block| **block != super_block) {
+            device.read_at(block * block_size, &mut is)?;
+            new.read_at(block * block_size, &mut will_be)?;
+            // What recovery has written is there.
+            if is != will_be {
+                blocks.push(*block);
+            }
+        }
+        let superblock = |asks: bool| -> Result<Vec<u8>, RepairError> {
+            let mut block = vec![0; block_size as usize];
+            new.read_at(super_block * block_size, &mut block)?;
+            let at = (SUPERBLOCK_OFFSET % block_size) as usize;
+            let raw = block.get_mut(at..at + SUPERBLOCK_SIZE);
+            if let Some(raw) = raw.and_then(RawSuperblock::mut_from).filter(|_| asks) {
+                let incompat = raw.incompat() | Incompat::RECOVER;
+                raw.feature_incompat = incompat.bits().into();
+                raw.update_checksum();
+            }
+            Ok(block)
+        };
+        let (asking, last) = (superblock(true)?, superblock(false)?);
+        let cache = BufferCache::new(
+            Arc::clone(device),
+            block_size as usize,
+            blocks.len().saturating_add(64),
+        );
+        let journal = Journal::open(
+            Arc::new(cache),
+            map(),
+            LogFeatures {
+                checksums: self.place.has_checksums,
+                wide: self.place.is_wide,
+                fast_commits: self.place.has_fast_commits,
+            },
+            JournalOptions::default(),
+            Opened::Empty,
+        )?;
+        let committed = commit(&journal, &new, &blocks, (super_block, &asking), block_size);
+        // The commit thread must not write in place what the superblock does not ask for yet; recovery does so.
+        journal.abort(JournalError::Aborted("its blocks are recovered".into()));
+        journal.stop();
+        committed?;
+        device.write_at(super_block * block_size, &asking)?;
+        device.flush()?;
+        // From here on the repair has been carried out: no error of the log lets it be written again.
+        recover(&map(), &**device).map_err(RepairError::Recovery)?;
+        device.write_at(super_block * block_size, &last)?;
+        device.flush()?;
+        Ok(())
+    }
+}
+
+/// Commits the new content of blocks, and that of the superblock's.
+fn commit(
+    journal: &Journal,
+    new: &dyn BlockDevice,
+    blocks: &[u64],
+    superblock: (u64, &[u8]),
+    block_size: u64,
+) -> Result<(), RepairError> {
+    let credits = u32::try_from(blocks.len().saturating_add(1)).unwrap_or(u32::MAX);
+    let handle = journal.start(credits)?;
+    for block in blocks {
+        let buffer = journal.cache().get_unread(*block);
+        let mut content = handle.create(&buffer)?;
+        new.read_at(block * block_size, content.data_mut())?;
+    }
+    let buffer = journal.cache().get_unread(superblock.0);
+    let mut content = handle.create(&buffer)?;
+    content.data_mut().copy_from_slice(superblock.1);
+    drop(content);
+    handle.finish();
+    Ok(journal.sync()?)
+}
