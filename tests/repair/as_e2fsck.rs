@@ -46,10 +46,10 @@ fn problems(base: &Base, original: &Contents, bytes: &[u8], path: &Path) -> Vec<
     match plan(&ours) {
         Ok(second) if second.is_empty() => {}
         Ok(second) => {
-            let told = second.decisions.iter().map(|d| d.fault.to_string());
-            let told = told.collect::<Vec<_>>().join(" | ");
+            let found = second.decisions.iter().map(|d| d.fault.to_string());
+            let found = found.collect::<Vec<_>>().join(" | ");
             let units: Vec<u64> = second.edits.units().map(|(at, _)| at).collect();
-            wrong.push(format!("second repair: units {units:?}: {told}"));
+            wrong.push(format!("second repair: units {units:?}: {found}"));
         }
         Err(e) => wrong.push(format!("no second plan: {e}")),
     }

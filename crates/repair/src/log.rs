@@ -106,16 +106,8 @@ impl<'p> Transaction<'p> {
         }
         let new = EditedDevice::new(&**device, &plan.edits);
         let super_block = SUPERBLOCK_OFFSET / block_size;
-        let mut blocks = Vec::new();
-        let (mut is, mut will_be) = (vec![0; block_size as usize], vec![0; block_size as usize]);
-        for block in self.blocks.iter().filter(|block| **block != super_block) {
-            device.read_at(block * block_size, &mut is)?;
-            new.read_at(block * block_size, &mut will_be)?;
-            // What recovery has written is there.
-            if is != will_be {
-                blocks.push(*block);
-            }
-        }
+        let mut blocks = self.changed(&**device, &new)?;
+        blocks.retain(|block| *block != super_block);
         let superblock = |asks: bool| -> Result<Vec<u8>, RepairError> {
             let mut block = vec![0; block_size as usize];
             new.read_at(super_block * block_size, &mut block)?;
@@ -157,6 +149,27 @@ impl<'p> Transaction<'p> {
         device.write_at(super_block * block_size, &last)?;
         device.flush()?;
         Ok(())
+    }
+}
+
+impl Transaction<'_> {
+    /// The blocks that change still: what recovery has written is there.
+    fn changed(
+        &self,
+        device: &dyn BlockDevice,
+        new: &dyn BlockDevice,
+    ) -> Result<Vec<u64>, RepairError> {
+        let size = self.place.block_size as usize;
+        let (mut is, mut will_be) = (vec![0; size], vec![0; size]);
+        let mut blocks = Vec::new();
+        for block in &self.blocks {
+            device.read_at(block * size as u64, &mut is)?;
+            new.read_at(block * size as u64, &mut will_be)?;
+            if is != will_be {
+                blocks.push(*block);
+            }
+        }
+        Ok(blocks)
     }
 }
 

@@ -78,7 +78,7 @@ fn build(args: &[&str]) -> Result<PathBuf> {
     if profile.ends_with("release") {
         cargo.arg("--release");
     }
-    // What Cargo tells the test of its package: build scripts of others that read the same variables would run again, and all that
+    // Variables that Cargo sets for the package of the test: build scripts of others that read the same variables would run again, and all that
     // depends on them be built again.
     let of_package =
         |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");

@@ -50,7 +50,7 @@ struct Cloner<'w> {
     taken: HashMap<u64, (Ino, u64)>,
 }
 
-/// A claim of the tree or of attributes, whose blocks are no cluster of a file.
+/// A claim of a tree or of attributes, whose blocks are not in a cluster of a file.
 const WHOLE: u64 = u64::MAX;
 
 impl Cloner<'_> {
@@ -175,23 +175,32 @@ fn clone_map(
         return Ok(false);
     }
     own.reverse();
+    Ok(write_in_space(ed, ino, inode, runs, own))
+}
+
+/// Writes a map, without what reads as zeros or lies past the size where there is not enough space for a tree.
+fn write_in_space(
+    ed: &mut Editor<'_, '_>,
+    ino: Ino,
+    inode: &mut Inode,
+    mut runs: Vec<Extent>,
+    own: Vec<Pblk>,
+) -> bool {
     let mut pool = NodePool::new(own.clone());
     if map::write(ed, ino, inode, &Map::of(runs.clone()), &mut pool) {
-        return Ok(true);
+        return true;
     }
-    // Without space for a tree, what reads as zeros goes.
     if inode.file_type() == FileType::Regular {
         runs.retain(|e| !e.unwritten);
     }
     let mut pool = NodePool::new(own.clone());
     let mut new = Map::of(runs);
     if map::write(ed, ino, inode, &new, &mut pool) {
-        return Ok(true);
+        return true;
     }
-    // What lies past the size goes next.
-    new.truncate(inode.size.div_ceil(cx.geo.block_size.into()));
+    new.truncate(inode.size.div_ceil(ed.cx.geo.block_size.into()));
     let mut pool = NodePool::new(own);
-    Ok(map::write(ed, ino, inode, &new, &mut pool))
+    map::write(ed, ino, inode, &new, &mut pool)
 }
 
 /// Attribute blocks that a file or metadata has: all inodes that name one get the same copy.

@@ -13,8 +13,12 @@ use uext4_ondisk::{GroupFlags, STATE_CLEAN, STATE_ERROR};
 /// The device's.
 pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault], present: &CheckReport) -> Result<()> {
     // With a fault in front of the bitmaps, files may have blocks that the check does not know.
-    let of_bitmaps =
-        |f: &Fault| f.group.is_some() || of_counters(f) || f.kind == FaultKind::QuotaUsage;
+    let of_bitmaps = |f: &Fault| match f.kind {
+        FaultKind::QuotaUsage => true,
+        // Of the journal's own superblock.
+        FaultKind::Structure(kind) if format!("{kind:?}").starts_with("Journal") => true,
+        _ => f.group.is_some() || of_counters(f),
+    };
     let all_known = ed.cx.usable.iter().all(|usable| *usable)
         && present.faults_total == present.faults.len() as u64
         && present.faults.iter().all(of_bitmaps);

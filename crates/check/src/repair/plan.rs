@@ -277,11 +277,7 @@ impl Planner<'_> {
             Ok(examined) => examined,
             Err(e) => return Ok((self.without_check(device, faults, e)?, true)),
         };
-        let log = LogPlace::of(&examined);
-        let stays = self.round == 0 || self.plan.log_stays && self.plan.log == log;
-        self.plan.log_stays = stays && log.is_some();
-        self.plan.log = log;
-        self.log_is_sound = examined.cx.as_ref().is_some_and(|cx| cx.log.is_some());
+        self.note_log(&examined);
         pending |= examined.cx.is_none() && faults.iter().any(|f| is_pending(&self.known, f));
         let mut found: Vec<Fault> = faults.iter().filter(|f| is_mended(f)).cloned().collect();
         found.retain(|f| is_pending(&self.known, f));
@@ -316,6 +312,15 @@ impl Planner<'_> {
             self.give_up(&accepted);
         }
         Ok((patch, true))
+    }
+
+    /// Notes where this round found the journal.
+    fn note_log(&mut self, examined: &Examined<'_>) {
+        let log = LogPlace::of(examined);
+        let stays = self.round == 0 || self.plan.log_stays && self.plan.log == log;
+        self.plan.log_stays = stays && log.is_some();
+        self.plan.log = log;
+        self.log_is_sound = examined.cx.as_ref().is_some_and(|cx| cx.log.is_some());
     }
 
     /// What can be done where not even a check can run.

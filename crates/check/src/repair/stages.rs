@@ -8,7 +8,7 @@ use super::{
 };
 use crate::context::Context;
 use crate::edits::Edits;
-use crate::passes::{Examined, Stage};
+use crate::passes::{Examined, Scanned, Stage};
 use crate::prelude::*;
 use crate::report::CheckReport;
 use uext4_ondisk::{STATE_CLEAN, STATE_ERROR};
@@ -46,27 +46,7 @@ pub(crate) fn repair(
                 orphans::mend(&mut ed, faults)?;
             }
         }
-        (Stage::Inodes, Some(scanned)) => {
-            descs::mend_tables(&mut ed, faults)?;
-            if !ed.has_changes()? {
-                journal::drop_shared(&mut ed)?;
-            }
-            if !ed.has_changes()? {
-                inode::mend(&mut ed, scanned, faults)?;
-            }
-            // What is in use is known only once all maps are sound.
-            if !ed.has_changes()? {
-                values::mend(&mut ed, scanned, faults)?;
-            }
-            // A directory's block that a second inode claims is not among its own yet.
-            if !ed.has_changes()? {
-                clones::mend(&mut ed, scanned, faults)?;
-            }
-            if !ed.has_changes()? {
-                dir_map::mend(&mut ed, faults)?;
-                resize::mend(&mut ed, faults)?;
-            }
-        }
+        (Stage::Inodes, Some(scanned)) => mend_inodes(&mut ed, scanned, faults)?,
         (Stage::Directories, Some(scanned)) => dir::mend(&mut ed, scanned, faults)?,
         (Stage::Links, Some(scanned)) => {
             // Names change the number of links.
@@ -92,6 +72,30 @@ pub(crate) fn repair(
         (_, None) => {}
     }
     Ok(ed.into_patch())
+}
+
+/// Repairs inodes and what they map, one kind of repair in a round.
+fn mend_inodes(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault]) -> Result<()> {
+    descs::mend_tables(ed, faults)?;
+    if !ed.has_changes()? {
+        journal::drop_shared(ed)?;
+    }
+    if !ed.has_changes()? {
+        inode::mend(ed, scanned, faults)?;
+    }
+    // What is in use is known only once all maps are sound.
+    if !ed.has_changes()? {
+        values::mend(ed, scanned, faults)?;
+    }
+    // A directory's block that a second inode claims is not among its own yet.
+    if !ed.has_changes()? {
+        clones::mend(ed, scanned, faults)?;
+    }
+    if !ed.has_changes()? {
+        dir_map::mend(ed, faults)?;
+        resize::mend(ed, faults)?;
+    }
+    Ok(())
 }
 
 /// Claims what files map that the check did not read, as their trees are damaged: no repair may take these blocks.

@@ -3,7 +3,7 @@
 //! # Data model
 //! What reads see, what is durable, and the ranges that differ since the last flush. A flush that fails, as
 //! a [`FaultPlan`] says, makes nothing durable and forgets those ranges: later flushes don't write them. As the host reports a
-//! loss once to each open file description, and the file device has one for each flush that runs, each thread is told once.
+//! loss once to each open file description, and the file device has one for each flush that runs, each thread gets the error once.
 //!
 //! # Locking
 //! One lock of class `device` for all of it, held to copy bytes; a plan is asked without it.
@@ -58,18 +58,18 @@ struct State {
     dirty: Vec<Range<usize>>,
     /// Bytes that were lost so far.
     lost: u64,
-    /// How many flushes have failed, and how many of them a thread was told of.
+    /// How many flushes have failed, and how many of them a thread knows of.
     failures: u64,
-    told: HashMap<ThreadId, u64>,
+    known: HashMap<ThreadId, u64>,
 }
 
 impl State {
-    /// True once for each failure that the calling thread was not told of.
-    fn must_tell(&mut self) -> bool {
-        let told = self
-            .told
+    /// True once for each failure of another thread's flush.
+    fn must_report(&mut self) -> bool {
+        let known = self
+            .known
             .insert(uext4_sync::thread::current().id(), self.failures);
-        told.unwrap_or(0) < self.failures
+        known.unwrap_or(0) < self.failures
     }
 }
 
@@ -95,7 +95,7 @@ impl VolatileDevice {
                     dirty: Vec::new(),
                     lost: 0,
                     failures: 0,
-                    told: HashMap::new(),
+                    known: HashMap::new(),
                 },
             ),
         }
@@ -223,10 +223,10 @@ impl BlockDevice for VolatileDevice {
         let dirty = std::mem::take(&mut state.dirty);
         self.settle(&mut state, dirty, asked.is_err());
         state.failures += u64::from(asked.is_err());
-        let must_tell = state.must_tell();
+        let must_report = state.must_report();
         drop(state);
         asked?;
-        if must_tell {
+        if must_report {
             return Err(BlockError::io(BlockOp::Flush, 0, 0, Errno::IO));
         }
         self.check(BlockOp::Flush, 0, 0)
