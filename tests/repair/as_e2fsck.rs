@@ -3,7 +3,7 @@
 //!
 //! `UEXT4_REPAIR_IMAGES` sets how many images, over all shapes, and `UEXT4_SEED` where to start.
 
-use crate::support::{Base, contents::Contents, loss::losses, plan, repaired, small};
+use crate::support::{Base, contents::Contents, loss::losses, plan, plan_as, repaired, small};
 use crate::verifier::{e2fsck, have_tools, run, scratch, shapes::SHAPES};
 use uext4_testkit::prelude::*;
 
@@ -99,10 +99,7 @@ fn blocks_of_a_map_that_stays_damaged_are_not_freed() {
     let base = Base::make(0, dir.path());
     // An extent in a leaf that is too long.
     let (bytes, name) = base.damaged(1, 61).expect("damage");
-    let device = MemoryDevice::from_bytes(&bytes);
-    let safe = &mut uext4_check::Policy::Safe;
-    let options = uext4_check::CheckOptions::default();
-    let plan = uext4_check::plan(&device, &options, safe, &uext4_check::NoProgress).expect("plan");
+    let plan = plan_as(&bytes, uext4_check::Policy::Safe).expect("plan");
     assert!(!plan.mends_all(), "{name}");
     let ours = repaired(&bytes, &plan);
     let sb = uext4_ondisk::Superblock::parse(&bytes[1024..2048]).expect("superblock");

@@ -52,12 +52,17 @@ impl Base {
 
 /// Plans a repair of everything.
 pub fn plan(bytes: &[u8]) -> Result<Plan, CheckError> {
+    plan_as(bytes, Policy::All)
+}
+
+/// Plans a repair of what a policy chooses.
+pub fn plan_as(bytes: &[u8], mut policy: Policy) -> Result<Plan, CheckError> {
     let device = MemoryDevice::from_bytes(bytes);
     let options = CheckOptions {
         threads: 1,
         faults_max: 1000,
     };
-    uext4_check::plan(&device, &options, &mut Policy::All, &NoProgress)
+    uext4_check::plan(&device, &options, &mut policy, &NoProgress)
 }
 
 /// The image after the repair.

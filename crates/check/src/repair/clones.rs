@@ -74,14 +74,14 @@ impl Cloner<'_> {
     }
 }
 
-/// Gives each claim but the first a copy; false if no block is claimed twice.
+/// Gives each claim but the first a copy, if it is known which blocks are free.
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault]) -> Result<bool> {
+pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault]) -> Result<()> {
     let shared = |f: &Fault| matches!(f.kind, FaultKind::BlockShared | FaultKind::BlockIsMetadata);
     if !faults.iter().any(shared) || !ed.may_allocate() {
-        return Ok(false);
+        return Ok(());
     }
     let mut wanted = scanned.duplicates.clone();
     wanted.sort_unstable();
@@ -114,8 +114,7 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault])
             ed.put_decoded(*ino, &inode)?;
         }
     }
-    clone_xattr_blocks(ed, scanned, &mut cloner, &found.xattr_refs)?;
-    Ok(true)
+    clone_xattr_blocks(ed, scanned, &mut cloner, &found.xattr_refs)
 }
 
 /// Copies what an inode may not keep; false if it keeps everything, or there is not enough space.

@@ -67,11 +67,11 @@ fn from_backup(ed: &Editor<'_, '_>, group: GroupNo) -> Result<Option<GroupDesc>>
 /// Inodes of a group that must be damaged before its table is searched elsewhere.
 const DAMAGED_MIN: usize = 3;
 
-/// Takes the place of an inode table from a backup where many inodes are damaged and it differs; false if none does.
+/// Takes the place of an inode table from a backup where many inodes are damaged and it differs.
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn mend_tables(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<bool> {
+pub(crate) fn mend_tables(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
     let of_table = |kind: FaultKind| {
         matches!(
             kind,
@@ -89,7 +89,7 @@ pub(crate) fn mend_tables(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<b
         desc.flags &= !GroupFlags::INODE_UNINIT;
         desc.itable_unused = 0;
         ed.put_desc(GroupNo(0), &desc)?;
-        return Ok(true);
+        return Ok(());
     }
     let mut damaged: BTreeMap<GroupNo, BTreeSet<Ino>> = BTreeMap::new();
     for ino in faults
@@ -101,7 +101,6 @@ pub(crate) fn mend_tables(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<b
             damaged.entry(group).or_default().insert(ino);
         }
     }
-    let mut changed = false;
     for (group, inodes) in damaged {
         let Some(mut desc) = ed.cx.desc(group).copied() else {
             continue;
@@ -113,10 +112,9 @@ pub(crate) fn mend_tables(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<b
         {
             desc.inode_table = backup.inode_table;
             ed.put_desc(group, &desc)?;
-            changed = true;
         }
     }
-    Ok(changed)
+    Ok(())
 }
 
 /// Repairs descriptors; false if none has a fault that is repaired here.

@@ -73,11 +73,11 @@ fn is_later(kind: FaultKind) -> bool {
     )
 }
 
-/// Repairs inodes; false if none has a fault that is repaired here.
+/// Repairs inodes, but for what other modules repair.
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault]) -> Result<bool> {
+pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault]) -> Result<()> {
     let mut by_inode: Map<Ino, Wrong<'_>> = Map::new();
     let resize = ed.cx.sb.compat.contains(Compat::RESIZE_INODE);
     for fault in faults.iter().filter(|f| !is_later(f.kind)) {
@@ -100,7 +100,7 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault])
     for (ino, wrong) in &by_inode {
         mend_one(ed, scanned, *ino, wrong)?;
     }
-    Ok(!by_inode.is_empty())
+    Ok(())
 }
 
 /// A block in the message that is not a block of the inode's.

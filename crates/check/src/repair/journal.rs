@@ -105,27 +105,26 @@ pub(crate) fn mend_late(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()>
     }
 }
 
-/// Removes a journal that can't be used and whose blocks other files claim; false if it is not such a one.
+/// Removes a journal that can't be used and whose blocks other files claim.
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn drop_shared(ed: &mut Editor<'_, '_>) -> Result<bool> {
+pub(crate) fn drop_shared(ed: &mut Editor<'_, '_>) -> Result<()> {
     let Some(ino) = ed.cx.sb.journal_ino().filter(|_| ed.cx.log.is_none()) else {
-        return Ok(false);
+        return Ok(());
     };
     let Some(inode) = ed.decoded(ino)? else {
-        return Ok(false);
+        return Ok(());
     };
     let found = map::read(ed, &inode)?;
     let mut blocks = found
         .blocks()
         .map(|b| b.1)
         .chain(found.nodes.iter().copied());
-    let shared = blocks.any(|at| ed.is_shared(at));
-    if shared {
-        remove(ed)?;
+    match blocks.any(|at| ed.is_shared(at)) {
+        true => remove(ed),
+        false => Ok(()),
     }
-    Ok(shared)
 }
 
 /// Makes the inode of the journal a file in use again, if its first block is that of a journal.

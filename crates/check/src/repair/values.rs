@@ -10,18 +10,18 @@ const HASH_AT: usize = 0x08;
 const REFCOUNT_HIGH_AT: usize = 0x0c;
 const REFCOUNT_LOW_AT: usize = 0x24;
 
-/// Repairs counts of references, and removes attributes whose value is not there. False if there is nothing of this.
+/// Repairs counts of references, and removes attributes whose value is not there.
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault]) -> Result<bool> {
+pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault]) -> Result<()> {
     let has = |kind| faults.iter().any(|f| f.kind == kind);
     let (values, counts) = (
         has(FaultKind::XattrValueInode),
         has(FaultKind::XattrInodeRefcount),
     );
     if !values && !counts {
-        return Ok(false);
+        return Ok(());
     }
     for same in scanned.value_refs.chunk_by(|a, b| a.value == b.value) {
         let Some(first) = same.first() else {
@@ -49,7 +49,7 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault])
             ed.put_inode(value, &raw)?;
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 /// The attributes without those whose value is in `value`.
