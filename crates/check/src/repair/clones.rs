@@ -100,14 +100,13 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault])
         let Some(mut inode) = ed.decoded(*ino)? else {
             continue;
         };
-        if *ino == Ino::RESIZE || *ino == Ino::BAD_BLOCKS {
-            let own = match *ino {
-                Ino::RESIZE => vec![Pblk(le32(&inode.i_block, DOUBLE_AT).unwrap_or(0).into())],
-                _ => map::read(ed, &inode)?.blocks().map(|b| b.1).collect(),
-            };
-            for at in own {
-                cloner.keeps(cx, at, (*ino, WHOLE));
-            }
+        if *ino == Ino::RESIZE {
+            let at = Pblk(le32(&inode.i_block, DOUBLE_AT).unwrap_or(0).into());
+            cloner.keeps(cx, at, (*ino, WHOLE));
+            continue;
+        }
+        if *ino == Ino::BAD_BLOCKS {
+            keep_bad_blocks(ed, &mut cloner, &mut inode)?;
             continue;
         }
         if kind::is_mapped(&inode) && clone_map(ed, &mut cloner, *ino, &mut inode)? {
@@ -115,6 +114,37 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault])
         }
     }
     clone_xattr_blocks(ed, scanned, &mut cloner, &found.xattr_refs)
+}
+
+/// Bad blocks stay as they are, but for those that metadata has, which is in use and can't be moved.
+fn keep_bad_blocks(
+    ed: &mut Editor<'_, '_>,
+    cloner: &mut Cloner<'_>,
+    inode: &mut Inode,
+) -> Result<()> {
+    let found = map::read(ed, inode)?;
+    let cx = ed.cx;
+    let mut runs: Vec<Extent> = Vec::new();
+    for (lblk, pblk) in found.blocks() {
+        cloner.keeps(cx, pblk, (Ino::BAD_BLOCKS, WHOLE));
+        if !cx.is_metadata(cx.cluster(pblk)) {
+            runs.push(Extent {
+                lblk,
+                len: 1,
+                unwritten: false,
+                pblk,
+            });
+        }
+    }
+    if runs.len() < found.blocks().count() {
+        let mut own = found.nodes.clone();
+        own.reverse();
+        let mut pool = NodePool::new(own);
+        if map::write(ed, Ino::BAD_BLOCKS, inode, &Map::of(runs), &mut pool) {
+            ed.put_decoded(Ino::BAD_BLOCKS, inode)?;
+        }
+    }
+    Ok(())
 }
 
 /// Copies what an inode may not keep; false if it keeps everything, or there is not enough space.

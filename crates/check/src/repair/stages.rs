@@ -42,7 +42,7 @@ pub(crate) fn repair(
             }
         }
         (Stage::Orphans, _) => {
-            if !superblock::adopt_layout(&mut ed)? {
+            if !superblock::adopt_layout(&mut ed, false)? {
                 orphans::mend(&mut ed, faults)?;
             }
         }

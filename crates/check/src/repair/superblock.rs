@@ -15,11 +15,12 @@ const LAYOUT_INCOMPAT: Incompat = Incompat::META_BG
     .union(Incompat::BIT64);
 const LAYOUT_RO_COMPAT: RoCompat = RoCompat::SPARSE_SUPER.union(RoCompat::BIGALLOC);
 
-/// Takes the features that decide about the layout from a backup; false if they are the same, or there is none.
+/// Takes what decides about the layout from a backup; false if that is the same, or there is none. The number of blocks reserved for
+/// descriptors counts only where metadata overlaps, as a resize writes it to the backups last.
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn adopt_layout(ed: &mut Editor<'_, '_>) -> Result<bool> {
+pub(crate) fn adopt_layout(ed: &mut Editor<'_, '_>, overlaps: bool) -> Result<bool> {
     let raw = &ed.cx.sb.raw;
     let Some(backup) = restore::find(ed.cx.view.device())? else {
         return Ok(false);
@@ -27,7 +28,8 @@ pub(crate) fn adopt_layout(ed: &mut Editor<'_, '_>) -> Result<bool> {
     let same_as = backup.raw.uuid == raw.uuid;
     let differ = (backup.compat ^ raw.compat()).intersects(LAYOUT_COMPAT)
         || (backup.incompat ^ raw.incompat()).intersects(LAYOUT_INCOMPAT)
-        || (backup.ro_compat ^ raw.ro_compat()).intersects(LAYOUT_RO_COMPAT);
+        || (backup.ro_compat ^ raw.ro_compat()).intersects(LAYOUT_RO_COMPAT)
+        || overlaps && backup.raw.reserved_gdt_blocks != raw.reserved_gdt_blocks;
     if !same_as || !differ {
         return Ok(false);
     }
@@ -67,7 +69,7 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<bool> {
     ];
     let places = |f: &Fault| matches!(f.kind, FaultKind::Structure(k) if format!("{k:?}").starts_with("GroupDesc"));
     let layout = of_layout.iter().any(|k| has(*k)) || faults.iter().any(places);
-    if layout && adopt_layout(ed)? {
+    if layout && adopt_layout(ed, has(FaultKind::MetadataOverlap))? {
         return Ok(true);
     }
     let mut changed = has(FaultKind::SuperblockField);
