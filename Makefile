@@ -169,7 +169,8 @@ mutants: setup
 	$(MAKE) docs
 
 loom:
-	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tools/cfg/loom CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test -p uext4-sync -p uext4-ext4 --lib --test loom_bitmap loom_
+	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tools/cfg/loom cargo test --config profile.dev.package.uext4-sync.opt-level=3 --config profile.dev.package.uext4-ext4.opt-level=3 \
+	-p uext4-sync -p uext4-ext4 --lib --test loom_bitmap loom_
 
 fuzz: setup
 	command -v cargo-fuzz >/dev/null || cargo install --locked cargo-fuzz
