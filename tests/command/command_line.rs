@@ -421,7 +421,7 @@ fn every_command_has_help_with_an_example() {
     let commands = [
         "mkfs", "info", "ls", "tree", "stat", "cat", "find", "du", "df", "cp", "mkdir", "rm", "mv",
         "ln", "chmod", "chown", "chattr", "lsattr", "touch", "truncate", "xattr", "check", "trim",
-        "dump", "label",
+        "dump", "label", "tune", "resize",
     ];
     for command in commands {
         let help = workdir.ok(&[command, "--help"]);

@@ -73,16 +73,16 @@ fn documents_of_several_images_are_a_list() {
 }
 
 #[test]
-fn labels_are_shown_and_what_sets_them_is_named() {
+fn labels_are_shown_and_changed() {
     let workdir = Workdir::new();
     two_images(&workdir);
     assert_eq!(workdir.ok(&["label", "b.img"]), "second\n");
-    workdir.refuses(
-        1,
-        &["label", "b.img", "my label"],
-        "`e2label b.img 'my label'`",
-    );
-    workdir.refuses(1, &["resize", "b.img", "1G"], "resize2fs b.img 1G");
+    workdir.ok(&["label", "b.img", "my label"]);
+    assert_eq!(workdir.ok(&["label", "b.img"]), "my label\n");
+    let long = "sixteen bytes and";
+    workdir.refuses(1, &["label", "b.img", long], "at most 16 bytes");
+    workdir.assert_clean("b.img");
+    workdir.refuses(1, &["resize", "b.img", "1M"], "needs at least");
     let out = workdir.run(&["create", "c.img"]);
     assert_eq!(out.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&out.stderr).contains("mkfs"));

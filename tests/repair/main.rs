@@ -1,9 +1,12 @@
-//! Repairs of damaged images: against e2fsck, interrupted, and without questions.
+//! Repairs of damaged images: against e2fsck, interrupted, and without questions; changes of settings.
 
 mod as_e2fsck;
+mod grow;
 mod interrupted;
 mod safe;
+mod shrink;
 mod support;
+mod tune;
 #[allow(dead_code, reason = "the tests of the verifier use the rest")]
 #[path = "../verifier/support/mod.rs"]
 mod verifier;

@@ -7,7 +7,8 @@
 
 use uext4_ondisk::{
     Compat, CsumSeed, ErrorsBehaviour, FLAG_SIGNED_HASH, Geometry, GroupNo, HashVersion, Incompat,
-    Pblk, RawSuperblock, RoCompat, STATE_CLEAN, Superblock,
+    MMP_INTERVAL_DEFAULT, Pblk, RawSuperblock, RoCompat, STATE_CLEAN, Superblock,
+    journal_blocks_default, orphan_file_blocks_default,
 };
 
 use crate::error::{MkfsError, Result};
@@ -19,8 +20,6 @@ use crate::space::Space;
 const LAST_GROUP_SPARE: u64 = 50;
 /// Most inodes that follow from a size: rounding up may add some, and their number has 32 bits.
 const INODES_BY_RATIO_MAX: u64 = (1 << 32) - (1 << 26);
-/// Seconds between the updates of the MMP block by the mounting host.
-pub(crate) const MMP_INTERVAL: u16 = 5;
 /// AES-256-XTS for contents and AES-256-CTS for names.
 const ENCRYPT_ALGOS: (u8, u8) = (1, 4);
 /// Names in Unicode 12.1.
@@ -109,7 +108,7 @@ impl Layout {
         let sizes = sizes(options, &features, request)?;
         let mut raw = raw_superblock(options, id, &features, &sizes);
         let orphan_blocks = if features.has_orphan_file() {
-            orphan_file_blocks(sizes.blocks)
+            orphan_file_blocks_default(sizes.blocks)
         } else {
             0
         };
@@ -161,7 +160,7 @@ fn journal(options: &MkfsOptions, wanted: FeatureSet, blocks: u64) -> Result<(Fe
     }
     let block_size = u64::from(options.block_size);
     let Some(bytes) = options.journal_size else {
-        let n = default_journal_blocks(blocks);
+        let n = journal_blocks_default(blocks);
         return Ok(match n {
             0 => (wanted.without_journal(), 0),
             n => (wanted, n),
@@ -183,26 +182,6 @@ fn journal(options: &MkfsOptions, wanted: FeatureSet, blocks: u64) -> Result<(Fe
         ));
     }
     Ok((wanted, n as u32))
-}
-
-/// mke2fs's table; 0 means too small for a journal.
-fn default_journal_blocks(blocks: u64) -> u32 {
-    const TABLE: [(u64, u32); 8] = [
-        (2048, 0),
-        (32 << 10, 1024),
-        (256 << 10, 4096),
-        (512 << 10, 8192),
-        (4 << 20, 16384),
-        (8 << 20, 32768),
-        (16 << 20, 65536),
-        (32 << 20, 131_072),
-    ];
-    let row = TABLE.iter().find(|(below, _)| blocks < *below);
-    row.map_or(262_144, |(_, n)| *n)
-}
-
-fn orphan_file_blocks(blocks: u64) -> u32 {
-    (blocks / 4096).clamp(32, 512) as u32
 }
 
 /// Rounds everything as mke2fs does, and leaves out a last group that is too short.
@@ -440,7 +419,7 @@ fn set_feature_fields(raw: &mut RawSuperblock, options: &MkfsOptions, features: 
         raw.checksum_seed = CsumSeed::from_uuid(&raw.uuid).0.into();
     }
     if features.incompat.contains(Incompat::MMP) {
-        raw.mmp_update_interval = MMP_INTERVAL.into();
+        raw.mmp_update_interval = MMP_INTERVAL_DEFAULT.into();
     }
     if features.incompat.contains(Incompat::ENCRYPT) {
         let [contents, names, ..] = &mut raw.encrypt_algos;

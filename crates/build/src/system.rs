@@ -1,14 +1,15 @@
 //! The files that belong to the file system: bad blocks, journal, resize inode, orphan file.
 
 use uext4_ondisk::{
-    Compat, Extent, FileType, Generation, GroupNo, Incompat, Ino, Inode, JOURNAL_SUPER_SIZE, Mmp,
-    Pblk, RawJournalSuper, Timestamp, orphan_block_init, orphan_checksum_set,
+    Compat, Extent, FileType, Generation, GroupNo, Incompat, Ino, Inode, JOURNAL_SUPER_SIZE,
+    MMP_INTERVAL_DEFAULT, Mmp, Pblk, RawJournalSuper, Timestamp, orphan_block_init,
+    orphan_checksum_set,
 };
 use zerocopy::IntoBytes;
 
 use crate::error::{MkfsError, Result};
 use crate::extents;
-use crate::layout::{Layout, MMP_INTERVAL};
+use crate::layout::Layout;
 use crate::mapping::Mapping;
 use crate::space::{Run, Space};
 
@@ -164,7 +165,7 @@ impl System {
             time: time as u64,
             nodename: [0; 64],
             bdevname: [0; 32],
-            check_interval: MMP_INTERVAL,
+            check_interval: MMP_INTERVAL_DEFAULT,
         };
         let seed = layout.features.has_metadata_csum();
         let mut block = vec![0; layout.geo().block_size as usize];

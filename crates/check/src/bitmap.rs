@@ -59,6 +59,14 @@ impl ClaimBitmap {
         })
     }
 
+    /// True if a bit is set.
+    pub(crate) fn is_set(&self, at: u64) -> bool {
+        let chunk = self.chunks.get((at / CHUNK_BITS) as usize);
+        let word = chunk.and_then(OnceLock::get);
+        let word = word.and_then(|chunk| chunk.get(word_in_chunk(at)));
+        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (at % 64) & 1 != 0)
+    }
+
     /// True if none of these bits was ever set; false where one near them was.
     pub(crate) fn is_untouched(&self, at: u64, len: u64) -> bool {
         let end = at.saturating_add(len).div_ceil(CHUNK_BITS) as usize;

@@ -14,6 +14,8 @@ pub struct Edits {
     units: BTreeMap<u64, Box<[u8; EDIT_UNIT]>>,
     /// Units of blocks that nothing used before.
     fresh: BTreeSet<u64>,
+    /// Lengths of runs of bytes that are zeros where no unit says otherwise, by offset; disjoint. Nothing used them before.
+    zeros: BTreeMap<u64, u64>,
 }
 
 impl fmt::Debug for Edits {
@@ -51,6 +53,16 @@ impl Edits {
         (fresh, others)
     }
 
+    /// Runs of bytes that become zeros before anything else is written, by offset and length: nothing uses them.
+    pub fn zeros(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.zeros.iter().map(|(offset, bytes)| (*offset, *bytes))
+    }
+
+    /// Makes bytes zeros that nothing used before, and that are not to be zeros already.
+    pub(crate) fn zero(&mut self, offset: u64, bytes: u64) {
+        self.zeros.insert(offset, bytes);
+    }
+
     /// Takes the units of a range out, counted in units.
     pub fn take(&mut self, units: std::ops::Range<u64>) -> Edits {
         let mut rest = self.units.split_off(&units.start);
@@ -58,7 +70,7 @@ impl Edits {
         self.units.append(&mut after);
         Edits {
             units: rest,
-            fresh: BTreeSet::new(),
+            ..Edits::default()
         }
     }
 
@@ -105,6 +117,17 @@ impl Edits {
     pub(crate) fn apply(&self, offset: u64, buf: &mut [u8]) {
         let unit_bytes = EDIT_UNIT as u64;
         let end = offset.saturating_add(buf.len() as u64);
+        let before_end = self.zeros.range(..end).rev();
+        for (start, len) in
+            before_end.take_while(|(start, len)| start.saturating_add(**len) > offset)
+        {
+            let from = start.saturating_sub(offset).min(buf.len() as u64) as usize;
+            let to = start.saturating_add(*len).saturating_sub(offset);
+            let to = to.min(buf.len() as u64) as usize;
+            if let Some(zeros) = buf.get_mut(from..to) {
+                zeros.fill(0);
+            }
+        }
         let units = offset / unit_bytes..end.div_ceil(unit_bytes);
         for (at, unit) in self.units.range(units) {
             let start = at.saturating_mul(unit_bytes);
@@ -121,6 +144,7 @@ impl Edits {
     pub(crate) fn absorb(&mut self, later: Edits) {
         self.units.extend(later.units);
         self.fresh.extend(later.fresh);
+        self.zeros.extend(later.zeros);
     }
 
     /// Drops units that the device holds already, but for those that `before` changes, which is written first.

@@ -1,4 +1,6 @@
-//! The verifier behind `uext4 check`: everything of an ext4 image is checked, nothing is changed. [`plan()`] plans repairs.
+//! The verifier behind `uext4 check`: everything of an ext4 image is checked, nothing is changed. [`plan()`] plans repairs,
+//! [`plan_tune()`] changes of settings, [`plan_grow()`] and
+//! [`plan_shrink()`] of the size.
 //!
 //! # Data model
 //! [`check`] reads through a `View`, the image as journal replay would leave it. Findings are added
@@ -34,6 +36,7 @@
 //! | `quota` | quota files |
 //! | `bitmaps` | bitmaps and counters against what was found |
 //! | `repair`, `edits` | plans of repairs, as changes in memory |
+//! | `change` | plans of changes of settings and of the size |
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -49,6 +52,7 @@ mod backups;
 mod bitmap;
 mod bitmaps;
 mod bytes;
+mod change;
 mod connect;
 mod context;
 mod dir_pass;
@@ -81,6 +85,7 @@ mod view;
 mod xattr_blocks;
 mod xattrs;
 
+pub use change::{ChangeError, Reserved, Tuning, plan_grow, plan_shrink, plan_tune};
 pub use edits::{EDIT_UNIT, EditedDevice, Edits};
 pub use error::CheckError;
 pub use fault::{Fault, FaultKind, Level};

@@ -62,6 +62,8 @@ pub(crate) struct Scanned {
     pub(crate) dirs: Dirs,
     counts: Counts,
     pub(crate) values: Vec<Ino>,
+    /// Directories that ignore case.
+    pub(crate) folding: Vec<Ino>,
     /// References to values in inodes.
     pub(crate) value_refs: Vec<ValueRef>,
     /// Clusters that were claimed more than once.
@@ -254,8 +256,10 @@ fn scan_inodes(cx: &Context<'_>, faults: &mut Faults) -> Result<Scanned> {
         duplicates::report(cx, duplicates.clone(), faults)?;
     }
     let values = xattr_blocks::check_values(cx, &mut value_refs, faults)?;
+    let folding = dirs.dirs.iter().filter(|dir| dir.casefolded);
     Ok(Scanned {
         usage,
+        folding: folding.map(|dir| dir.ino).collect(),
         dirs,
         counts,
         values,

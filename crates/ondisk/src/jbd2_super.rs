@@ -69,6 +69,22 @@ impl JournalIncompat {
     }
 }
 
+/// Blocks of a journal by mke2fs's table for a file system of so many blocks; 0 means too small for one.
+pub fn journal_blocks_default(blocks: u64) -> u32 {
+    const TABLE: [(u64, u32); 8] = [
+        (2048, 0),
+        (32 << 10, 1024),
+        (256 << 10, 4096),
+        (512 << 10, 8192),
+        (4 << 20, 16384),
+        (8 << 20, 32768),
+        (16 << 20, 65536),
+        (32 << 20, 131_072),
+    ];
+    let row = TABLE.iter().find(|(below, _)| blocks < *below);
+    row.map_or(262_144, |(_, n)| *n)
+}
+
 /// The journal superblock as it is on disk.
 #[derive(Clone, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]

@@ -8,6 +8,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::checksum::{CsumSeed, crc32c};
 use crate::corrupt::{CorruptKind, Result};
 
+/// Seconds between two writes of a host that has the file system mounted, in a file system that mke2fs makes.
+pub const MMP_INTERVAL_DEFAULT: u16 = 5;
 /// `mmp_magic`.
 pub const MMP_MAGIC: u32 = 0x004d_4d50;
 /// Sequence of a file system that is not mounted.

@@ -12,6 +12,11 @@ pub const ORPHAN_MAGIC: u32 = 0x0b10_ca04;
 
 const TAIL: usize = 8;
 
+/// Blocks of the orphan file that mke2fs makes in a file system of so many blocks.
+pub fn orphan_file_blocks_default(blocks: u64) -> u32 {
+    (blocks / 4096).clamp(32, 512) as u32
+}
+
 /// Slots of a block.
 pub const fn orphan_slots(block_len: usize) -> usize {
     block_len.saturating_sub(TAIL) / 4

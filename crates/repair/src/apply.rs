@@ -7,7 +7,7 @@ use crate::write;
 use std::path::Path;
 use std::sync::Arc;
 use uext4_block::BlockDevice;
-use uext4_check::Plan;
+use uext4_check::{EDIT_UNIT, Plan};
 
 /// Writes what the plan says, and makes it durable: as one transaction of the image's journal, if it has a sound one that is large enough.
 /// With `undo`, in place, once the old bytes are durable in that file.
@@ -27,6 +27,10 @@ pub fn apply(
     if plan.edits.is_empty() {
         return Ok(());
     }
+    for (offset, len) in plan.edits.zeros() {
+        device.zero(offset, len)?;
+    }
+    copy(&**device, &plan.copies)?;
     if let Some(path) = undo {
         let runs = plan.edits.runs(RUN_BYTES_MAX);
         let mut file = UndoFile::create(path, &**device, &runs)?;
@@ -36,12 +40,37 @@ pub fn apply(
         device.flush()?;
         return file.complete();
     }
+    if !plan.first.is_empty() {
+        write::durably(&**device, &plan.first)?;
+    }
     if let Some(transaction) = Transaction::of(plan)
         && transaction.run(device, plan)?
     {
         return Ok(());
     }
+    if plan.is_whole {
+        return Err(RepairError::NeedsUndo {
+            bytes: plan.edits.len() as u64 * EDIT_UNIT as u64,
+        });
+    }
     write::ordered(&**device, &plan.edits, plan.log.as_ref())
+}
+
+/// Copies bytes within a device, and makes the copies durable.
+fn copy(device: &dyn BlockDevice, copies: &[(u64, u64, u64)]) -> Result<(), RepairError> {
+    let mut buf = vec![0; RUN_BYTES_MAX];
+    for (from, to, bytes) in copies {
+        for at in (0..*bytes).step_by(RUN_BYTES_MAX) {
+            let len = (bytes - at).min(RUN_BYTES_MAX as u64) as usize;
+            let part = buf.get_mut(..len).unwrap_or(&mut []);
+            device.read_at(from + at, part)?;
+            device.write_at(to + at, part)?;
+        }
+    }
+    match copies.is_empty() {
+        true => Ok(()),
+        false => Ok(device.flush()?),
+    }
 }
 
 /// Undoes the part of a repair that was interrupted, before it is planned again. True if there was such a part.

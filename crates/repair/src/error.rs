@@ -20,6 +20,14 @@ pub enum RepairError {
         "the repair is complete in the journal, and writing it in place failed: {0}; run it again"
     )]
     Recovery(#[source] JournalError),
+    /// The change does not fit the journal, and a part of it would be damage.
+    #[error(
+        "the change has {bytes} bytes, more than the image's journal takes at once; --undo FILE keeps the old bytes, so that a crash can be undone"
+    )]
+    NeedsUndo {
+        /// Bytes that change.
+        bytes: u64,
+    },
     /// The undo file can't be read or written.
     #[error("undo file {}: {source}", path.display())]
     UndoFile {

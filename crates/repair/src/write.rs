@@ -49,7 +49,11 @@ fn log_superblock_units(log: &LogPlace) -> std::ops::Range<u64> {
     first * units..(first + 1) * units
 }
 
-fn durably(device: &dyn BlockDevice, edits: &Edits) -> Result<(), RepairError> {
+/// Writes edits and makes them durable.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn durably(device: &dyn BlockDevice, edits: &Edits) -> Result<(), RepairError> {
     if edits.is_empty() {
         return Ok(());
     }

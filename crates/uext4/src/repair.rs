@@ -1,10 +1,11 @@
-//! Repairs of images: planned, then carried out.
+//! Repairs of images, and changes of their settings: planned, then carried out.
 
 use crate::CheckOptions;
 use std::path::Path;
 use std::sync::Arc;
 use uext4_block::BlockDevice;
-use uext4_check::{CheckError, Decide, Plan, Progress};
+use uext4_check::{ChangeError, CheckError, Decide, EditedDevice, Plan, Progress, Tuning};
+use uext4_ondisk::{Compat, Feature, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock};
 use uext4_repair::RepairError;
 
 /// Plans a repair of the image on a device: what to write so that it passes every check. Nothing is written.
@@ -18,6 +19,62 @@ pub fn plan_repair(
     progress: &dyn Progress,
 ) -> Result<Plan, CheckError> {
     uext4_check::plan(device, options.check(), decide, progress)
+}
+
+/// Plans a change of settings; the plan is empty if nothing changes. Nothing is written.
+///
+/// # Errors
+/// As [`check_on`](crate::check_on); the image has faults, or was not unmounted; the change can't be made.
+pub fn plan_tune(
+    device: &dyn BlockDevice,
+    tuning: &Tuning,
+    options: &CheckOptions,
+    progress: &dyn Progress,
+) -> Result<Plan, ChangeError> {
+    uext4_check::plan_tune(device, tuning, options.check(), progress)
+}
+
+/// Plans to make an image larger: so many blocks, which the device has already. The plans are carried out one after the other; there are
+/// none if the image has as many. Nothing is written.
+///
+/// # Errors
+/// As [`plan_tune`].
+pub fn plan_grow(
+    device: &dyn BlockDevice,
+    blocks: u64,
+    options: &CheckOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<Plan>, ChangeError> {
+    let options = options.check();
+    let resize_inode = Feature::Compat(Compat::RESIZE_INODE);
+    let tuning = Tuning {
+        features: vec![(resize_inode, false)],
+        ..Tuning::default()
+    };
+    let mut bytes = vec![0; SUPERBLOCK_SIZE];
+    device.read_at(SUPERBLOCK_OFFSET, &mut bytes)?;
+    let reserve = Superblock::parse(&bytes).map_or(0, |sb| sb.geometry.reserved_gdt_blocks);
+    let first = uext4_check::plan_tune(device, &tuning, options, progress)?;
+    let without = EditedDevice::new(device, &first.edits);
+    let reserve = u16::try_from(reserve).unwrap_or(u16::MAX);
+    let second = uext4_check::plan_grow(&without, blocks, reserve, options, progress)?;
+    match second.is_empty() {
+        true => Ok(Vec::new()),
+        false => Ok(vec![first, second]),
+    }
+}
+
+/// Plans to make an image smaller: to so many blocks, or to as few as it may have. As [`plan_grow`].
+///
+/// # Errors
+/// As [`plan_tune`]; what is in use needs more blocks or inodes.
+pub fn plan_shrink(
+    device: &dyn BlockDevice,
+    blocks: Option<u64>,
+    options: &CheckOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<Plan>, ChangeError> {
+    uext4_check::plan_shrink(device, blocks, options.check(), progress)
 }
 
 /// Carries out a plan: as one transaction of the image's journal, where it has a sound one that is large enough. With `undo`, in place,

@@ -9,7 +9,9 @@ use uext4_build::{Plan, Scan};
 use uext4_vfs::{Error, Result, WalkFlags};
 
 pub use crate::image_options::ImageConfig;
-pub use crate::repair::{apply_repair, plan_repair, resume_repair, undo_repair};
+pub use crate::repair::{
+    apply_repair, plan_grow, plan_repair, plan_shrink, plan_tune, resume_repair, undo_repair,
+};
 #[cfg(target_os = "linux")]
 pub use uext4_block::LatencyDevice;
 pub use uext4_block::{RemoteAddress, images_of};
@@ -19,8 +21,8 @@ pub use uext4_build::{
     FeatureSet, IdRange, Input, InputKind, MkfsOptions as BuildOptions, Spare, VerityOptions,
 };
 pub use uext4_check::{
-    Decide as DecideRepair, Decision as RepairDecision, Plan as RepairPlan, Policy as RepairPolicy,
-    Remedy as RepairRemedy,
+    ChangeError, Decide as DecideRepair, Decision as RepairDecision, EDIT_UNIT, Plan as RepairPlan,
+    Policy as RepairPolicy, Remedy as RepairRemedy, Reserved, Tuning,
 };
 pub use uext4_ext4::{
     BackupSuperblock, Durations, Exclusion, Ext4, Ext4Error, GenerationVariant, IallocVariant,

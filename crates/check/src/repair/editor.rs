@@ -49,6 +49,16 @@ impl<'c, 'd> Editor<'c, 'd> {
         self.shared.contains(&self.cx.cluster(at))
     }
 
+    /// Makes bytes zeros that nothing used before.
+    pub(crate) fn zero(&mut self, offset: u64, bytes: u64) {
+        self.patch.zero(offset, bytes);
+    }
+
+    /// The changes so far.
+    pub(crate) fn patch(&self) -> &Edits {
+        &self.patch
+    }
+
     /// The changes.
     pub(crate) fn into_patch(self) -> Edits {
         self.patch
@@ -191,6 +201,37 @@ impl<'c, 'd> Editor<'c, 'd> {
             self.put_block(at, &block);
         }
         Ok(())
+    }
+
+    /// A group's descriptor, as changed.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn desc(&self, group: GroupNo) -> Result<Option<GroupDesc>> {
+        let (at, from) = self.cx.geo.group_desc_location(group);
+        let block = self.block(at)?;
+        let bytes = block.get(from..from.saturating_add(usize::from(self.cx.geo.desc_size)));
+        Ok(bytes.and_then(|bytes| GroupDesc::decode(bytes).ok()))
+    }
+
+    /// Takes the first run of so many blocks that are in use by nothing, without clusters of several blocks.
+    pub(crate) fn allocate_run(&mut self, blocks: u32) -> Option<Pblk> {
+        let (mut start, mut have) = (0, 0);
+        let clusters = self.cx.geo.blocks_count;
+        while have < u64::from(blocks) && start + have < clusters {
+            match self.cx.claimed.is_set(start + have) {
+                true => (start, have) = (start + have + 1, 0),
+                false => have += 1,
+            }
+        }
+        if have < u64::from(blocks) || !self.may_allocate() {
+            return None;
+        }
+        self.cx.claimed.claim(start, have, |_| {});
+        let at = self.cx.cluster_block(start);
+        let bytes = have << self.cx.geo.block_bits;
+        self.patch.mark_fresh(at.0 << self.cx.geo.block_bits, bytes);
+        Some(at)
     }
 
     /// Whether it is known which blocks are free.

@@ -40,7 +40,7 @@ fn of_counters(f: &Fault) -> bool {
 }
 
 /// Sets the bits from `from` on, as there is nothing there.
-fn pad(block: &mut [u8], from: usize) {
+pub(crate) fn pad(block: &mut [u8], from: usize) {
     if let Some(byte) = block.get_mut(from / 8) {
         *byte |= (0xffu16 << (from % 8)) as u8;
     }

@@ -192,7 +192,10 @@ fn add_to(
 }
 
 /// An inode that is not in use: one that was before, or else the first of a group that never was.
-fn free_inode(ed: &mut Editor<'_, '_>) -> Result<Option<Ino>> {
+///
+/// # Errors
+/// The device's.
+pub(crate) fn free_inode(ed: &mut Editor<'_, '_>) -> Result<Option<Ino>> {
     let cx = ed.cx;
     let groups = || (0..cx.geo.groups_count).map(GroupNo);
     let free = |g: GroupNo, i: u32| {

@@ -64,10 +64,16 @@ pub struct Plan {
     pub before: CheckReport,
     /// Of the edits, those that recovery of the journal makes, if it does: they precede the others.
     pub replay: Edits,
+    /// Of the edits, those that are durable before any other: with them alone the image is one that a repair completes.
+    pub first: Edits,
+    /// Bytes that are copied, durably, before any edit: from, to, how many. Nothing uses the places that they go to.
+    pub copies: Vec<(u64, u64, u64)>,
     /// Where the journal lies after the repair, if there is one.
     pub log: Option<LogPlace>,
     /// The journal was sound at this place before the repair too.
     pub log_stays: bool,
+    /// A part of the edits alone would leave a damaged image: they are written through the journal or with an undo file, or not at all.
+    pub is_whole: bool,
 }
 
 /// Where a sound journal lies in an image, and what it needs to be used.
@@ -88,7 +94,7 @@ pub struct LogPlace {
 
 impl LogPlace {
     /// `None` if the check found no sound journal.
-    fn of(examined: &Examined<'_>) -> Option<LogPlace> {
+    pub(crate) fn of(examined: &Examined<'_>) -> Option<LogPlace> {
         let cx = examined.cx.as_ref()?;
         let log = cx.log.as_ref()?;
         let mut end = 0;
@@ -187,35 +193,78 @@ pub fn plan(
     decide: &mut dyn Decide,
     progress: &dyn Progress,
 ) -> Result<Plan> {
-    let mut planner = Planner {
-        decide,
-        known: HashMap::new(),
-        declined: HashSet::new(),
-        plan: Plan::default(),
-        round: 0,
-        replays: false,
-        log_is_sound: false,
-        scanned: false,
-        was_scanned: false,
-    };
-    let of_round = CheckOptions {
-        faults_max: options.faults_max.max(FAULTS_MAX),
-        ..*options
-    };
-    for round in 0..ROUNDS_MAX {
-        planner.round = round;
-        (planner.replays, planner.scanned) = (false, false);
-        if !planner.round(device, &of_round, progress)? {
-            break;
+    Planner::new(decide).run(device, options, progress)
+}
+
+/// Repairs that a change of settings leaves to be done.
+struct Bookkeeping;
+
+impl Decide for Bookkeeping {
+    fn repair(&mut self, fault: &Fault, remedy: &Remedy) -> bool {
+        // The inode of a journal that was removed; usage, which was not known before.
+        let of_change = [FaultKind::InodeReserved, FaultKind::QuotaUsage];
+        remedy.safe || of_change.contains(&fault.kind)
+    }
+}
+
+/// Completes changes of an image that had no fault: bitmaps, counters and quota follow from them.
+///
+/// # Errors
+/// As of [`crate::check`].
+pub(crate) fn complete(
+    device: &dyn BlockDevice,
+    changes: Edits,
+    options: &CheckOptions,
+    progress: &dyn Progress,
+) -> Result<Plan> {
+    let mut decide = Bookkeeping;
+    let mut planner = Planner::new(&mut decide);
+    planner.plan.edits = changes;
+    planner.was_scanned = true;
+    planner.run(device, options, progress)
+}
+
+impl<'p> Planner<'p> {
+    fn new(decide: &'p mut dyn Decide) -> Planner<'p> {
+        Planner {
+            decide,
+            known: HashMap::new(),
+            declined: HashSet::new(),
+            plan: Plan::default(),
+            round: 0,
+            replays: false,
+            log_is_sound: false,
+            scanned: false,
+            was_scanned: false,
         }
     }
-    let plan = &mut planner.plan;
-    plan.edits.drop_unchanged(device, &plan.replay)?;
-    for report in [&mut plan.before, &mut plan.after] {
-        report.faults.truncate(options.faults_max);
-        report.notes.truncate(options.faults_max);
+
+    /// All rounds.
+    fn run(
+        mut self,
+        device: &dyn BlockDevice,
+        options: &CheckOptions,
+        progress: &dyn Progress,
+    ) -> Result<Plan> {
+        let of_round = CheckOptions {
+            faults_max: options.faults_max.max(FAULTS_MAX),
+            ..*options
+        };
+        for round in 0..ROUNDS_MAX {
+            self.round = round;
+            (self.replays, self.scanned) = (false, false);
+            if !self.round(device, &of_round, progress)? {
+                break;
+            }
+        }
+        let plan = &mut self.plan;
+        plan.edits.drop_unchanged(device, &plan.replay)?;
+        for report in [&mut plan.before, &mut plan.after] {
+            report.faults.truncate(options.faults_max);
+            report.notes.truncate(options.faults_max);
+        }
+        Ok(self.plan)
     }
-    Ok(planner.plan)
 }
 
 impl Planner<'_> {

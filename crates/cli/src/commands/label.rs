@@ -1,32 +1,30 @@
 //! `uext4 label`.
 
-use crate::{device, diagnostics, failures, quoted, show, superblock};
-use anyhow::{Result, bail};
+use super::tune;
+use crate::{diagnostics, failures, show, superblock};
+use anyhow::Result;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use uext4::DeviceOptions;
-use uext4_mountd::second_mount;
+use uext4::unstable::Tuning;
+use uext4::{CheckOptions, DeviceOptions};
 
-/// Show the label of an image, as e2label does
-///
-/// It is given when the image is made; this version can't change it.
+/// Show or change the label of an image, as e2label does
 #[derive(Debug, clap::Args)]
 #[command(
     alias = "e2label",
     after_help = "Examples:\n  \
-    uext4 label disk.img\n  \
-    uext4 mkfs disk.img 1G --label data   makes one with a label"
+    uext4 label disk.img         shows it\n  \
+    uext4 label disk.img data    changes it; `uext4 tune` changes more"
 )]
 pub struct Args {
     /// The image
     image: PathBuf,
-    /// As JSON
-    #[arg(long)]
-    json: bool,
-    /// A new label, which e2label can set
-    #[arg(hide = true)]
+    /// The new label, at most 16 bytes
     label: Option<String>,
+    /// As JSON
+    #[arg(long, conflicts_with = "label")]
+    json: bool,
 }
 
 /// A label as JSON has it.
@@ -38,24 +36,16 @@ struct Json {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let name = quoted::path(&args.image);
-    if let Some(label) = &args.label {
-        let label = quoted::quoted(label);
-        let device = device::name_for_e2fsprogs(&args.image);
-        if let Some(dir) = second_mount::mounted_at(&args.image) {
-            bail!(
-                "{}: is mounted on {}; after `uext4 umount {name}`, `e2label {device} {label}` changes its label",
-                args.image.display(),
-                dir.display()
-            );
-        }
-        bail!(
-            "{}: its label can't be changed here; `e2label {device} {label}` does it",
-            args.image.display()
-        );
-    }
-    let shown = show_label(&args.image, args.json);
-    shown.or_else(failures::report)
+    let Some(label) = &args.label else {
+        let shown = show_label(&args.image, args.json);
+        return shown.or_else(failures::report);
+    };
+    let tuning = Tuning {
+        label: Some(label.clone().into_bytes()),
+        ..Tuning::default()
+    };
+    tune::change(&args.image, &tuning, &CheckOptions::new(), None, true)?;
+    Ok(())
 }
 
 fn show_label(image: &Path, as_json: bool) -> Result<()> {

@@ -49,6 +49,7 @@ mod touch;
 mod tree;
 mod trim;
 mod truncate;
+mod tune;
 mod umount;
 mod undo;
 mod walk;
@@ -96,11 +97,11 @@ pub enum Command {
     Apply(apply::Args),
     Check(check::Args),
     Undo(undo::Args),
+    Tune(tune::Args),
     Export(export::Args),
     Diff(diff::Args),
     Dump(dump::Args),
     Label(label::Args),
-    #[command(hide = true)]
     Resize(resize::Args),
     Batch(batch::Args),
     Device(device::Args),
@@ -143,7 +144,6 @@ impl Command {
                 | Command::Mqueue(_)
                 | Command::Batch(_)
                 | Command::Bench(_)
-                | Command::Resize(_)
         )
     }
 
@@ -211,6 +211,7 @@ impl Command {
             Command::Device(args) => device::run(args),
             Command::Trim(args) => trim::run(&args),
             Command::Undo(args) => undo::run(&args),
+            Command::Tune(args) => tune::run(&args),
             Command::Xattr(args) => xattr::run(args),
             Command::Dump(args) => dump::run(&args),
             Command::Label(args) => label::run(&args),

@@ -1,35 +1,160 @@
-//! `uext4 resize`: a pointer, as this version can't.
+//! `uext4 resize`.
 
-use crate::quoted;
-use anyhow::{Result, bail};
+use super::tune::planned;
+use crate::bar::Bar;
+use crate::size::FsSize;
+use crate::{device, diagnostics, show};
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
+use uext4::unstable::{
+    RepairPlan, apply_repair, plan_grow, plan_shrink, read_superblock, resume_repair,
+};
+use uext4::{BlockDevice, CheckOptions, DeviceOptions};
 
-/// Grow or shrink an image, which resize2fs does
+/// Make an image larger or smaller
+///
+/// A file gets the size; a device is filled, or as much of it as SIZE says. The image is checked first, and with its new size in memory:
+/// nothing is written unless it passes. A crash leaves the old size or the new one, and every file. To make an image without a journal
+/// smaller needs --undo: run again after a crash, it first puts back what was begun.
 #[derive(Debug, clap::Args)]
 #[command(
     aliases = ["grow", "shrink", "resize2fs"],
-    after_help = "Example: truncate -s 4G disk.img && e2fsck -f disk.img && resize2fs disk.img"
+    after_help = "Examples:\n  \
+    uext4 resize disk.img 4G\n  \
+    uext4 resize --minimum disk.img  as small as it can be\n  \
+    uext4 resize /dev/vg/root        all of the device"
 )]
 pub struct Args {
-    /// The image
+    /// The image, which no one has open
     image: PathBuf,
-    /// The new size
-    size: Option<String>,
+    /// The new size: 4G, 8192s (sectors), or a number of blocks of the image; that of the file or device unless given
+    #[arg(value_name = "SIZE", value_parser = FsSize::parse)]
+    size: Option<FsSize>,
     /// As small as it can be
-    #[arg(short = 'M', long)]
+    #[arg(short = 'M', long, conflicts_with = "size")]
     minimum: bool,
+    /// Where to keep old bytes of an image without a journal while files move
+    #[arg(long, value_name = "FILE")]
+    undo: Option<PathBuf>,
+    /// Threads of the check; 0 means one for each CPU
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Report as JSON
+    #[arg(long)]
+    json: bool,
+    /// Print nothing but errors; no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// The size, as JSON has it.
+#[derive(Serialize)]
+struct Json {
+    changed: bool,
+    bytes: u64,
+    blocks: u64,
+    block_size: u32,
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let name = quoted::path(&args.image);
-    let size = match (&args.size, args.minimum) {
-        (Some(size), _) => format!(" {size}"),
-        (None, true) => " -M".to_owned(),
-        (None, false) => String::new(),
+    let image = &args.image;
+    let device = device::open(image, &DeviceOptions::read_write())
+        .map_err(|e| diagnostics::device(image, e))?;
+    if let Some(undo) = &args.undo {
+        resume_repair(&*device, undo)?;
+    }
+    let superblock =
+        || read_superblock(&*device).map_err(|e| diagnostics::opening(image, &e.of_mount()));
+    let before = superblock()?.geometry;
+    let block_size = u64::from(before.block_size);
+    let bytes = match args.size {
+        Some(size) => size.bytes(Some(block_size)),
+        None => device.len(),
     };
-    bail!(
-        "{}: this version can't resize; `e2fsck -f {name} && resize2fs {name}{size}` does it, after \
-         `truncate -s SIZE {name}` where a file is to grow",
-        args.image.display()
-    )
+    let blocks = bytes / block_size;
+    let shrinks = args.minimum || blocks < before.blocks_count;
+    let old_len = device.len();
+    let resizer = Resizer {
+        args,
+        device: &device,
+    };
+    let changed = match shrinks {
+        true => resizer.shrink((!args.minimum).then_some(blocks))?,
+        false => resizer.grow(blocks, block_size)?,
+    };
+    let after = superblock()?.geometry;
+    let size = after.blocks_count * block_size;
+    let ends_there = old_len / block_size == before.blocks_count;
+    if shrinks && changed && ends_there && image.is_file() && device::offset() == 0 {
+        let cut = device.set_len(size);
+        cut.map_err(|e| diagnostics::device(image, e))?;
+    }
+    if args.json {
+        return show::json(&Json {
+            changed,
+            bytes: size,
+            blocks: after.blocks_count,
+            block_size: after.block_size,
+        });
+    }
+    if !args.quiet {
+        let (name, blocks) = (show::image(image), after.blocks_count);
+        writeln!(
+            std::io::stdout(),
+            "{name}: {blocks} blocks of {block_size} bytes"
+        )?;
+    }
+    Ok(())
+}
+
+struct Resizer<'a> {
+    args: &'a Args,
+    device: &'a Arc<dyn BlockDevice>,
+}
+
+impl Resizer<'_> {
+    /// True if it was larger.
+    fn shrink(&self, blocks: Option<u64>) -> Result<bool> {
+        let options = CheckOptions::new().threads(self.args.threads);
+        let bar = Bar::unless(self.args.quiet || self.args.json);
+        let plans = planned(&self.args.image, self.device, || {
+            plan_shrink(&**self.device, blocks, &options, &bar)
+        })?;
+        drop(bar);
+        self.apply(&plans)
+    }
+
+    /// True if it was smaller. The file grows first, and has its old size again if that is all that can be done.
+    fn grow(&self, blocks: u64, block_size: u64) -> Result<bool> {
+        let options = CheckOptions::new().threads(self.args.threads);
+        let (device, old_len) = (self.device, self.device.len());
+        let len = blocks * block_size;
+        if len > old_len {
+            let grown = device.set_len(len);
+            grown.map_err(|e| diagnostics::device(&self.args.image, e))?;
+        }
+        let bar = Bar::unless(self.args.quiet || self.args.json);
+        let plans = planned(&self.args.image, device, || {
+            plan_grow(&**device, blocks, &options, &bar)
+        });
+        drop(bar);
+        if plans.is_err() && len > old_len {
+            let _ = device.set_len(old_len);
+        }
+        self.apply(&plans?)
+    }
+
+    fn apply(&self, plans: &[RepairPlan]) -> Result<bool> {
+        for plan in plans {
+            // The journal does it, where there is one.
+            let needs_undo = plan.is_whole && !plan.log_stays;
+            let undo = self.args.undo.as_deref().filter(|_| needs_undo);
+            let applied = apply_repair(self.device, plan, undo);
+            applied.with_context(|| self.args.image.display().to_string())?;
+        }
+        Ok(!plans.is_empty())
+    }
 }

@@ -59,12 +59,8 @@ const MEANINGS: &[(&[&str], &str)] = &[
         "info IMAGE",
     ),
     (
-        &["tune2fs"],
-        "info IMAGE` shows what tune2fs -l shows; tune2fs itself changes it",
-    ),
-    (
         &["repair"],
-        "check IMAGE` names what is damaged, and `e2fsck -fy IMAGE` repairs it",
+        "check IMAGE` names what is damaged, and `check --repair IMAGE` repairs it",
     ),
     (&["realpath"], "readlink -f IMAGE:/PATH"),
     (

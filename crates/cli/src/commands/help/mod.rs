@@ -15,7 +15,7 @@ use std::io::Write as _;
     after_help = "Examples:\n  uext4 help cp\n  uext4 help patterns     how files in images are named"
 )]
 pub struct Args {
-    /// A command, or a topic: patterns, mounting, building, scripting
+    /// A command, or a topic: patterns, mounting, servers, building, scripting
     words: Vec<String>,
 }
 
@@ -25,7 +25,7 @@ const USAGE: i32 = 2;
 const FAILED: u8 = 1;
 
 /// The commands, by what they are for.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: [(&str, &[&str]); 8] = [
     ("Build", &["mkfs"]),
     (
         "Read",
@@ -41,8 +41,9 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "chmod", "chown", "chgrp", "chattr", "setfacl", "xattr", "apply",
         ],
     ),
+    ("Maintain", &["tune", "resize", "trim"]),
     ("Export", &["export", "diff"]),
-    ("Verify", &["check", "undo", "dump", "trim"]),
+    ("Verify", &["check", "undo", "dump"]),
     ("Mount", &["mount", "umount", "freeze", "thaw", "stats"]),
     (
         "More",
@@ -59,7 +60,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
 ];
 
 /// The topics.
-const TOPICS: [(&str, &str, &str); 4] = [
+const TOPICS: [(&str, &str, &str); 5] = [
     (
         "patterns",
         "naming files in images",
@@ -69,6 +70,11 @@ const TOPICS: [(&str, &str, &str); 4] = [
         "mounting",
         "mounting without root",
         include_str!("mounting.txt"),
+    ),
+    (
+        "servers",
+        "images in S3, in Ceph and on NBD servers",
+        include_str!("servers.txt"),
     ),
     (
         "building",

@@ -18,6 +18,7 @@ use crate::{diagnostics, images, interrupt, probe, show, size};
 use anyhow::{Context, Result, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use id_maps::IdMapArg;
+pub use lists::errors;
 use lists::{Extended, Journal};
 use serde::Serialize;
 use std::fs::Metadata;
@@ -32,7 +33,7 @@ use uext4::{
     MkfsOptions, MkfsReport, VerityReport,
 };
 use uext4_mountd::printable;
-use uuid_arg::UuidArg;
+pub use uuid_arg::UuidArg;
 
 /// Room for later data in an image that is filled from a tree, unless --spare says more.
 const SPARE_DEFAULT: Spare = Spare::Percent(5.0);
@@ -66,7 +67,7 @@ const NO_JOURNAL: &str = "image has no journal";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help())]
 pub struct Args {
-    /// The file to make, a block device, or a partition that exists: disk.img?partition=2
+    /// The file to make, a block device, a partition that exists (disk.img?partition=2), or an image on a server
     image: PathBuf,
     /// Size as mke2fs takes it: 64M, 1.5G, 8192s (sectors), or a number of blocks
     #[arg(value_name = "SIZE", value_parser = FsSize::parse, conflicts_with = "size")]
@@ -131,7 +132,7 @@ pub struct Args {
     #[arg(long, short = 'L', default_value = "")]
     label: String,
     /// What happens when damage is found: continue, remount-ro or panic
-    #[arg(long, short = 'e', value_name = "BEHAVIOUR", value_parser = lists::errors)]
+    #[arg(long, short = 'e', value_name = "BEHAVIOUR", value_parser = errors)]
     errors: Option<uext4::ErrorsBehaviour>,
     /// Directory that the superblock names as the last mount point
     #[arg(long, short = 'M', value_name = "DIR", default_value = "")]
@@ -270,6 +271,7 @@ const EXAMPLES: &str = "Examples:\n  \
     uext4 mkfs new.img --from old.img             the files of another image\n  \
     uext4 mkfs disk.qcow2 4G --format qcow2       for a virtual machine\n  \
     uext4 mkfs disk.img 4G --partition=root       a disk with a partition\n  \
+    uext4 mkfs --size 10G s3://bucket/image       in S3; also rbd:pool/name\n  \
     uext4 mkfs -n -b 1024 disk.img                shows where its backups are";
 
 /// Features that can be asked for, and what needs an explanation.

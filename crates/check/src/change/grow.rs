@@ -1,0 +1,222 @@
+//! A larger file system: more blocks in the last group, and more groups.
+//!
+//! New groups have their metadata in themselves. Their descriptors go behind those there are: into the blocks that follow in each group with
+//! a backup, if these are free, else into the new groups (`meta_bg`).
+//!
+//! # Crash
+//! What lies behind the old end, and descriptors of groups that are not there yet, are written first, as nothing reads them. The rest, with
+//! the superblock, is one transaction.
+
+use super::{
+    ChangeError, Result, completed, examine_sound, put_superblocks, resize_inode, superblock,
+};
+use crate::passes::Stage;
+use crate::prelude::*;
+use crate::repair::descs::backups_of;
+use crate::repair::editor::Editor;
+use crate::repair::groups::pad;
+use crate::repair::plan::Plan;
+use crate::report::{CheckOptions, Progress};
+use uext4_ondisk::{GroupCsum, GroupFlags, RawSuperblock};
+
+/// Free blocks that a last group must have beyond its metadata, or it is left out, as mke2fs has it.
+const LAST_GROUP_SPARE: u64 = 50;
+
+/// Plans to make an image larger: so many blocks, which the device has already, or as many of them as make groups. The plan is empty if
+/// there are as many.
+///
+/// The image must have no resize inode ([`super::plan_tune`] removes it). One that reserves up to `reserve` blocks in each group with a
+/// backup is made, where they are free.
+///
+/// # Errors
+/// As of [`super::plan_tune`].
+pub fn plan_grow(
+    device: &dyn BlockDevice,
+    blocks: u64,
+    reserve: u16,
+    options: &CheckOptions,
+    progress: &dyn Progress,
+) -> Result<Plan> {
+    let examined = examine_sound(device, Stage::Groups, options, progress)?;
+    let Some(cx) = &examined.cx else {
+        return Err(ChangeError::Faulty);
+    };
+    refuse(&cx.sb, blocks)?;
+    let mut ed = Editor::new(cx);
+    let raw = grown(&ed, blocks, reserve)?;
+    let new = superblock(&raw)?;
+    let geo = new.geometry;
+    if geo.blocks_count <= cx.geo.blocks_count {
+        return Ok(Plan::default());
+    }
+    let unit = u64::from(geo.block_size);
+    for group in (cx.geo.groups_count..geo.groups_count).map(GroupNo) {
+        let table = add_group(&mut ed, &new, group)?;
+        let bytes = u64::from(geo.itable_blocks_per_group) * unit;
+        ed.zero(table.0 * unit, bytes);
+    }
+    copy_descs(&mut ed, &geo)?;
+    let first = ed.patch().clone();
+    put_superblocks(&mut ed, &raw, &geo)?;
+    let mut patch = ed.into_patch();
+    if new.compat.contains(Compat::RESIZE_INODE) {
+        patch = resize_inode::write(device, patch, options, progress)?;
+    }
+    let mut plan = completed(device, patch, &examined, options, progress)?;
+    plan.first = first;
+    Ok(plan)
+}
+
+fn refuse(sb: &Superblock, blocks: u64) -> Result<()> {
+    if sb.ro_compat.contains(RoCompat::BIGALLOC) {
+        return Err(ChangeError::refused(
+            "a file system with bigalloc can't grow",
+        ));
+    }
+    if sb.compat.contains(Compat::RESIZE_INODE) {
+        return Err(ChangeError::refused(
+            "the resize inode is to be removed first",
+        ));
+    }
+    if blocks > u64::from(u32::MAX) && !sb.incompat.contains(Incompat::BIT64) {
+        return Err(ChangeError::refused(
+            "without the feature 64bit there are fewer than 2^32 blocks",
+        ));
+    }
+    Ok(())
+}
+
+/// The superblock with the new size.
+fn grown(ed: &Editor<'_, '_>, blocks: u64, reserve: u16) -> Result<RawSuperblock> {
+    let (old, raw) = (&ed.cx.geo, &ed.cx.sb.raw);
+    let mut new = sized(ed, blocks, reserve)?;
+    // A last group that is too short for its metadata is left out.
+    let last = GroupNo(new.geometry.groups_count - 1);
+    let needs = u64::from(own_blocks(&new.geometry, last)) + LAST_GROUP_SPARE;
+    if last.0 >= old.groups_count && u64::from(new.geometry.blocks_in_group(last)) < needs {
+        let end = new.geometry.group_first_block(last).0;
+        new = sized(ed, end.max(old.blocks_count), reserve)?;
+    }
+    let mut made = new.raw;
+    let share = u128::from(raw.reserved_blocks_count()) * u128::from(made.blocks_count());
+    let share = share / u128::from(old.blocks_count.max(1));
+    made.set_reserved_blocks_count(u64::try_from(share).unwrap_or(0));
+    // What metadata takes is counted anew by the next mount.
+    made.overhead_clusters = 0.into();
+    Ok(made)
+}
+
+/// The superblock of so many blocks, with places for all descriptors.
+fn sized(ed: &Editor<'_, '_>, blocks: u64, reserve: u16) -> Result<Superblock> {
+    let old = &ed.cx.geo;
+    let mut raw = ed.cx.sb.raw.clone();
+    let groups = blocks.saturating_sub(old.first_data_block.into());
+    let groups = groups.div_ceil(old.blocks_per_group.into());
+    let inodes = groups.saturating_mul(old.inodes_per_group.into());
+    let inodes = u32::try_from(inodes).map_err(|_| {
+        ChangeError::refused("there would be more than 2^32 inodes, as each group has its own")
+    })?;
+    raw.set_blocks_count(blocks);
+    raw.inodes_count = inodes.into();
+    let new = superblock(&raw)?;
+    if old.meta_bg {
+        return Ok(new);
+    }
+    let more = new.geometry.desc_blocks.saturating_sub(old.desc_blocks);
+    let room = free_behind_descs(ed, more.saturating_add(reserve.into()));
+    if room < more {
+        raw.feature_incompat = (raw.incompat() | Incompat::META_BG).bits().into();
+        raw.first_meta_bg = old.desc_blocks.into();
+        return superblock(&raw);
+    }
+    let reserved = (room - more).min(reserve.into()).min(old.block_size / 4);
+    // Pointers of the resize inode have 32 bits.
+    let fits = new.geometry.blocks_count <= u64::from(u32::MAX);
+    if reserved > 0 && fits {
+        raw.feature_compat = (raw.compat() | Compat::RESIZE_INODE).bits().into();
+        raw.reserved_gdt_blocks = (reserved as u16).into();
+    }
+    superblock(&raw)
+}
+
+/// How many blocks behind the descriptors are free in every group that has them, `max` at most.
+fn free_behind_descs(ed: &Editor<'_, '_>, max: u32) -> u32 {
+    let cx = ed.cx;
+    let free = |group: GroupNo| {
+        let start = cx.geo.group_first_block(group).0;
+        let front = start + u64::from(cx.geo.base_meta_blocks(group));
+        let end = start + u64::from(cx.geo.blocks_in_group(group));
+        let run = (front..end).take(max as usize);
+        let run = run.take_while(|at| !cx.claimed.is_set(cx.cluster(Pblk(*at))));
+        run.count() as u32
+    };
+    let groups = (0..cx.geo.groups_count).map(GroupNo);
+    let with_descs = groups.filter(|g| cx.geo.has_super(*g));
+    with_descs.map(free).min().unwrap_or(0)
+}
+
+/// Blocks of a group that its metadata takes.
+fn own_blocks(geo: &Geometry, group: GroupNo) -> u32 {
+    geo.base_meta_blocks(group)
+        .saturating_add(2)
+        .saturating_add(geo.itable_blocks_per_group)
+}
+
+/// Writes bitmaps and descriptor of a new group, and returns where its inode table is.
+fn add_group(ed: &mut Editor<'_, '_>, new: &Superblock, group: GroupNo) -> Result<Pblk> {
+    let geo = &new.geometry;
+    let front = geo.group_first_block(group).0 + u64::from(geo.base_meta_blocks(group));
+    let (used, blocks) = (own_blocks(geo, group), geo.blocks_in_group(group));
+    let mut desc = GroupDesc {
+        block_bitmap: Pblk(front),
+        inode_bitmap: Pblk(front + 1),
+        inode_table: Pblk(front + 2),
+        free_blocks: blocks.saturating_sub(used),
+        free_inodes: geo.inodes_per_group,
+        ..GroupDesc::default()
+    };
+    if new.has_group_csum() {
+        desc.flags = GroupFlags::INODE_UNINIT | GroupFlags::ITABLE_ZEROED;
+        desc.itable_unused = geo.inodes_per_group;
+    }
+    let size = ed.cx.block_size();
+    let mut bitmap = vec![0; size];
+    for bit in 0..used as usize {
+        if let Some(byte) = bitmap.get_mut(bit / 8) {
+            *byte |= 1 << (bit % 8);
+        }
+    }
+    pad(&mut bitmap, blocks as usize);
+    let mut inodes = vec![0; size];
+    pad(&mut inodes, geo.inodes_per_group as usize);
+    if new.has_metadata_csum() {
+        desc.set_block_bitmap_csum(new.csum_seed, geo, &bitmap);
+        desc.set_inode_bitmap_csum(new.csum_seed, geo, &inodes);
+    }
+    ed.put_block(desc.block_bitmap, &bitmap);
+    ed.put_block(desc.inode_bitmap, &inodes);
+    let (at, from) = geo.group_desc_location(group);
+    let mut block = match group.0 % geo.desc_per_block {
+        0 => vec![0; size],
+        _ => ed.block(at)?,
+    };
+    if let Some(bytes) = block.get_mut(from..from + usize::from(geo.desc_size)) {
+        desc.encode_into(bytes);
+        GroupCsum::of(new).set_desc_checksum(group, bytes);
+    }
+    ed.put_block(at, &block);
+    Ok(desc.inode_table)
+}
+
+/// Copies every block of descriptors to its backups.
+fn copy_descs(ed: &mut Editor<'_, '_>, geo: &Geometry) -> Result<()> {
+    for nr in 0..geo.desc_blocks {
+        let block = ed.block(geo.desc_block(nr))?;
+        for at in backups_of(geo, nr) {
+            if geo.contains_blocks(at, 1) {
+                ed.put_block(at, &block);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! The fewest blocks that an image may have.
+
+use crate::bitmap::count_ones;
+use crate::change::{ChangeError, Result};
+use crate::context::Context;
+use crate::prelude::*;
+
+/// The number of blocks in which everything in use has room, if no tree needs more of them.
+///
+/// # Errors
+/// There is no such size.
+pub(super) fn least(cx: &Context<'_>) -> Result<u64> {
+    let geo = &cx.geo;
+    let inodes = cx
+        .inodes
+        .touched()
+        .filter(|ino| cx.inodes.state(*ino).used());
+    let inodes = inodes.count() as u64;
+    let metadata = |group: GroupNo| {
+        u64::from(geo.base_meta_blocks(group)) + 2 + u64::from(geo.itable_blocks_per_group)
+    };
+    let all: u64 = (0..geo.groups_count).map(GroupNo).map(metadata).sum();
+    let files = claimed(cx).saturating_sub(all);
+    let mut needs = u64::from(geo.first_data_block) + files;
+    for group in (0..geo.groups_count).map(GroupNo) {
+        needs += metadata(group);
+        let start = geo.group_first_block(group).0;
+        let end = start + u64::from(geo.blocks_in_group(group));
+        let enough = u64::from(group.0 + 1) * u64::from(geo.inodes_per_group) >= inodes;
+        // A group is there with all of its own metadata.
+        let blocks = needs.max(start + metadata(group));
+        if enough && blocks <= end {
+            return Ok(blocks);
+        }
+    }
+    Err(ChangeError::TooSmall {
+        least: geo.blocks_count,
+    })
+}
+
+/// Blocks in use.
+fn claimed(cx: &Context<'_>) -> u64 {
+    let mut bits = Vec::new();
+    let groups = (0..cx.geo.groups_count).map(GroupNo);
+    let of_group = groups.map(|group| {
+        let clusters = cx.geo.clusters_in_group(group);
+        let from = u64::from(group.0).saturating_mul(cx.geo.clusters_per_group.into());
+        cx.claimed.copy_to(from, clusters.into(), &mut bits);
+        count_ones(&bits)
+    });
+    of_group.sum()
+}

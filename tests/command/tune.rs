@@ -1,0 +1,184 @@
+//! `uext4 tune`: what tune2fs would set is set, and e2fsprogs read it.
+
+use crate::*;
+
+/// What dumpe2fs says of a superblock.
+fn dumpe2fs(workdir: &Workdir, image: &str) -> String {
+    let out = Command::new("dumpe2fs")
+        .arg("-h")
+        .arg(workdir.path(image))
+        .output()
+        .expect("dumpe2fs");
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+#[track_caller]
+fn says(workdir: &Workdir, name: &str, value: &str) {
+    let all = dumpe2fs(workdir, "a.img");
+    let line = all.lines().find(|line| line.starts_with(name));
+    let line = line.unwrap_or_else(|| panic!("no {name}: {all}"));
+    assert!(line.contains(value), "{line}");
+}
+
+fn made(options: &[&str]) -> Workdir {
+    let workdir = Workdir::new();
+    workdir.tree();
+    let all = [&["mkfs", "-q", "a.img", "64M", "--from", "tree"], options].concat();
+    workdir.ok(&all);
+    workdir
+}
+
+#[test]
+fn fields_are_those_that_tune2fs_sets() {
+    require!(is_installed("dumpe2fs"));
+    let workdir = made(&[]);
+    workdir.ok(&[
+        "tune",
+        "-L",
+        "data",
+        "-m",
+        "1",
+        "-u",
+        "7",
+        "-e",
+        "remount-ro",
+        "-o",
+        "^user_xattr,journal_data_writeback",
+        "-E",
+        "stride=4,mount_opts=noatime",
+        "-c",
+        "5",
+        "-i",
+        "2w",
+        "a.img",
+    ]);
+    for (name, value) in [
+        ("Filesystem volume name:", "data"),
+        ("Reserved block count:", "163"),
+        ("Reserved blocks uid:", "7"),
+        ("Errors behavior:", "Remount read-only"),
+        ("Default mount options:", "journal_data_writeback acl"),
+        ("RAID stride:", "4"),
+        ("Mount options:", "noatime"),
+        ("Maximum mount count:", "5"),
+        ("Check interval:", "1209600"),
+    ] {
+        says(&workdir, name, value);
+    }
+    workdir.assert_clean("a.img");
+    workdir.refuses(1, &["tune", "a.img"], "nothing to change");
+    workdir.refuses(
+        1,
+        &["tune", "-L", "seventeen bytes .", "a.img"],
+        "at most 16",
+    );
+    workdir.refuses(1, &["tune", "-O", "bigalloc", "a.img"], "can't be enabled");
+}
+
+#[test]
+fn a_journal_is_removed_and_made_again() {
+    require!(is_installed("dumpe2fs"));
+    let workdir = made(&[]);
+    let list = || workdir.ok(&["ls", "-lR", "a.img:/"]);
+    let before = list();
+    workdir.ok(&["tune", "-O", "^has_journal", "a.img"]);
+    assert!(!dumpe2fs(&workdir, "a.img").contains("has_journal"));
+    workdir.assert_clean("a.img");
+    workdir.ok(&[
+        "tune",
+        "-O",
+        "has_journal,fast_commit",
+        "-J",
+        "size=8",
+        "a.img",
+    ]);
+    says(&workdir, "Total journal size:", "8M");
+    says(&workdir, "Filesystem features:", "fast_commit");
+    workdir.assert_clean("a.img");
+    workdir.ok(&["mkdir", "a.img:/new"]);
+    workdir.ok(&["rmdir", "a.img:/new"]);
+    workdir.assert_clean("a.img");
+    assert_eq!(list(), before);
+}
+
+#[test]
+fn quota_counts_what_each_owner_has() {
+    require!(is_installed("dumpe2fs"));
+    let workdir = made(&[]);
+    workdir.ok(&["tune", "-q", "-O", "project,quota", "a.img"]);
+    says(&workdir, "Project quota inode:", "");
+    // e2fsck counts too.
+    workdir.assert_clean("a.img");
+    workdir.ok(&["tune", "-O", "^quota", "a.img"]);
+    workdir.assert_clean("a.img");
+}
+
+#[test]
+fn another_uuid_can_be_undone() {
+    require!(is_installed("dumpe2fs"));
+    let workdir = made(&["-O", "^metadata_csum_seed"]);
+    let before = fs::read(workdir.path("a.img")).unwrap();
+    let uuid = "12345678-1234-5678-9abc-123456789abc";
+    let out = workdir.run(&["tune", "-U", uuid, "--undo", "old", "a.img"]);
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(
+        out.status.success() && said.contains("all metadata"),
+        "{said}"
+    );
+    says(&workdir, "Filesystem UUID:", uuid);
+    workdir.assert_clean("a.img");
+    workdir.ok(&["undo", "old", "a.img"]);
+    assert!(fs::read(workdir.path("a.img")).unwrap() == before);
+    let json = workdir.ok(&["tune", "--json", "-L", "", "a.img"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["changed"], false);
+}
+
+#[test]
+fn what_a_crash_left_is_recovered_first() {
+    require!(is_installed("debugfs"));
+    let workdir = made(&[]);
+    let image = workdir.path("a.img");
+    fs::write(workdir.path("block"), [7; 4096]).unwrap();
+    fs::write(workdir.path("script"), "jo\njw -b 9000 block\njc\n").unwrap();
+    let out = Command::new("debugfs")
+        .current_dir(workdir.dir())
+        .args(["-w", "-f", "script"])
+        .arg(&image)
+        .output()
+        .unwrap();
+    assert!(out.status.success());
+    workdir.ok(&["tune", "-O", "quota", "-L", "later", "a.img"]);
+    let bytes = fs::read(&image).unwrap();
+    assert!(bytes[9000 * 4096..][..4096].iter().all(|b| *b == 7));
+    assert_eq!(workdir.ok(&["label", "a.img"]), "later\n");
+    workdir.assert_clean("a.img");
+}
+
+#[test]
+fn an_image_has_the_size_of_its_file() {
+    let workdir = made(&[]);
+    let before = workdir.ok(&["ls", "-lR", "a.img:/"]);
+    workdir.prints(&["resize", "a.img", "200M"], "51200 blocks of 4096 bytes");
+    assert_eq!(
+        fs::metadata(workdir.path("a.img")).unwrap().len(),
+        200 << 20
+    );
+    workdir.assert_clean("a.img");
+    assert_eq!(workdir.ok(&["ls", "-lR", "a.img:/"]), before);
+    let json = workdir.ok(&["resize", "--json", "a.img"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["changed"], &json["blocks"]),
+        (&false.into(), &51200.into())
+    );
+    workdir.prints(&["resize", "a.img", "100M"], "25600 blocks");
+    workdir.ok(&["resize", "--minimum", "a.img"]);
+    assert!(fs::metadata(workdir.path("a.img")).unwrap().len() < 64 << 20);
+    workdir.assert_clean("a.img");
+    assert_eq!(workdir.ok(&["ls", "-lR", "a.img:/"]), before);
+    assert_eq!(
+        workdir.run(&["cat", "a.img:/large"]).stdout,
+        vec![0xa5; 3_000_001]
+    );
+}

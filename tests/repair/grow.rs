@@ -1,0 +1,173 @@
+//! Images that are made larger: every shape stays sound, keeps its files and has the size that resize2fs gives it; a crash at any write
+//! leaves the old size or the new one.
+//!
+//! `UEXT4_TUNE_SHARE` sets that each size is tried on every so many shapes: 1 for all.
+
+use crate::support::{Base, all_of, contents::Contents, loss::losses, plan, repaired};
+use crate::verifier::{e2fsck, have_tools, run, scratch, shapes::SHAPES};
+use uext4_check::{ChangeError, CheckOptions, EditedDevice, NoProgress, Plan, Tuning};
+use uext4_check::{plan_grow, plan_tune};
+use uext4_ondisk::{Compat, Feature, Incompat, Superblock};
+use uext4_testkit::device::{Cut, RecordDevice};
+use uext4_testkit::prelude::*;
+
+pub fn superblock(bytes: &[u8]) -> Superblock {
+    Superblock::parse(&bytes[1024..2048]).expect("superblock")
+}
+
+/// The plans that make an image larger, whose device has the new size already.
+fn plans(bytes: &[u8]) -> Result<Vec<Plan>, ChangeError> {
+    let device = MemoryDevice::from_bytes(bytes);
+    let options = CheckOptions {
+        threads: 1,
+        faults_max: 1000,
+    };
+    let sb = superblock(bytes);
+    let tuning = Tuning {
+        features: vec![(Feature::Compat(Compat::RESIZE_INODE), false)],
+        ..Tuning::default()
+    };
+    let blocks = bytes.len() as u64 / u64::from(sb.geometry.block_size);
+    let reserve = sb.geometry.reserved_gdt_blocks as u16;
+    let first = plan_tune(&device, &tuning, &options, &NoProgress)?;
+    let without = EditedDevice::new(&device, &first.edits);
+    let second = plan_grow(&without, blocks, reserve, &options, &NoProgress)?;
+    Ok(vec![first, second])
+}
+
+fn grown(bytes: &[u8], len: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    // What a device holds behind the file system is not zeros.
+    bytes.resize(len, 0xa5);
+    let features = superblock(&bytes).compat.describe();
+    for plan in plans(&bytes).unwrap_or_else(|e| panic!("[{features}] to {len}: {e}")) {
+        bytes = repaired(&bytes, &plan);
+    }
+    bytes
+}
+
+/// What is wrong with an image.
+pub fn problems(before: &Contents, after: &[u8], has_mmp: bool, path: &Path) -> Vec<String> {
+    let mut wrong = losses(before, before, &Contents::read(after));
+    let ours = plan(after).expect("check");
+    wrong.extend(ours.decisions.iter().map(|d| d.fault.to_string()));
+    fs::write(path, after).expect("write");
+    if !has_mmp && !e2fsck(path).0 {
+        wrong.push(e2fsck(path).1);
+    }
+    wrong.truncate(4);
+    wrong
+}
+
+/// The blocks that resize2fs makes of an image: as many as the device has, or as few as there can be.
+pub fn by_resize2fs(bytes: &[u8], len: usize, least: bool, path: &Path) -> Option<u64> {
+    let mut bytes = bytes.to_vec();
+    bytes.resize(len, 0);
+    fs::write(path, &bytes).expect("write");
+    let name = path.to_str().expect("path");
+    run("e2fsck", &["-fy", name]);
+    let args: &[&str] = if least { &["-M", name] } else { &[name] };
+    let done = run("resize2fs", args).status.success();
+    done.then(|| {
+        superblock(&fs::read(path).expect("image"))
+            .geometry
+            .blocks_count
+    })
+}
+
+#[test]
+fn every_shape_grows() {
+    require!(have_tools());
+    let dir = scratch();
+    let path = dir.path().join("grown.img");
+    let (mut failed, mut descs, mut meta) = (Vec::new(), 0, 0);
+    let share = env_number("UEXT4_TUNE_SHARE", 4) as usize;
+    for shape in 0..SHAPES.len() {
+        let base = Base::make(shape, dir.path());
+        let before = Contents::read(base.bytes());
+        let (len, old) = (base.bytes().len(), superblock(base.bytes()));
+        let small = old.geometry.block_size as usize;
+        // A block, part of a group, several groups, and more groups than there are blocks of descriptors for.
+        let sizes = [len + small, len + (3 << 20), 4 * len, 24 * len];
+        for (_, len) in (0..).zip(sizes).filter(|(i, _)| (shape + i) % share == 0) {
+            let name = format!("[{}] to {len}", base.options);
+            let after = grown(base.bytes(), len);
+            let new = superblock(&after);
+            descs += u64::from(new.geometry.desc_blocks > old.geometry.desc_blocks);
+            let meta_bg = |sb: &Superblock| sb.incompat.contains(Incompat::META_BG);
+            meta += u64::from(meta_bg(&new) && !meta_bg(&old));
+            let wrong = problems(&before, &after, base.has_mmp, &path);
+            failed.extend(wrong.iter().map(|wrong| format!("{name}: {wrong}")));
+            if base.has_mmp {
+                continue;
+            }
+            let theirs = by_resize2fs(base.bytes(), len, false, &path);
+            if theirs.is_some_and(|blocks| blocks > new.geometry.blocks_count) {
+                failed.push(format!("{name}: {new:?} blocks, resize2fs {theirs:?}"));
+            }
+        }
+    }
+    println!("{descs} with more blocks of descriptors, {meta} with meta_bg");
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert!(descs > 0 && (meta > 0 || share > 1), "{descs} {meta}");
+}
+
+#[test]
+fn a_crash_leaves_the_old_size_or_the_new() {
+    require!(have_tools());
+    let dir = scratch();
+    let path = dir.path().join("grown.img");
+    let (mut points, mut failed) = (0, Vec::new());
+    // With a journal and a resize inode, without a journal, with meta_bg, with orphan_file.
+    for shape in [0, 1, 6, 16] {
+        let base = Base::make(shape, dir.path());
+        let before = Contents::read(base.bytes());
+        let mut bytes = base.bytes().to_vec();
+        bytes.resize(3 * bytes.len(), 0xa5);
+        let sizes = [
+            superblock(&bytes).geometry.blocks_count,
+            superblock(&grown(base.bytes(), bytes.len()))
+                .geometry
+                .blocks_count,
+        ];
+        let mut rng = Rng::with_seed(shape as u64);
+        for planned in plans(&bytes).expect("plans") {
+            let memory = MemoryDevice::from_bytes(&bytes);
+            let recorded = Arc::new(RecordDevice::new(memory).expect("record"));
+            let device: Arc<dyn BlockDevice> = recorded.clone();
+            uext4_repair::apply(&device, &planned, None).expect("apply");
+            let log = recorded.log();
+            let all = (0..=log.ops.len()).map(Cut::at);
+            let cuts: Vec<Cut> = all.flat_map(|cut| [cut, cut.seeded(rng.u64(..))]).collect();
+            for cut in cuts {
+                points += 1;
+                let left = all_of(&log.replay(&cut));
+                let ended = match plan(&left) {
+                    Ok(again) if again.mends_all() => repaired(&left, &again),
+                    Ok(again) => {
+                        let fault = again.after.faults.first();
+                        failed.push(format!("{shape} {cut:?}: {fault:?}"));
+                        continue;
+                    }
+                    Err(e) => {
+                        failed.push(format!("{shape} {cut:?}: {e}"));
+                        continue;
+                    }
+                };
+                let mut wrong = problems(&before, &ended, base.has_mmp, &path);
+                let blocks = superblock(&ended).geometry.blocks_count;
+                if !sizes.contains(&blocks) {
+                    wrong.push(format!("{blocks} blocks, not one of {sizes:?}"));
+                }
+                failed.extend(
+                    wrong
+                        .iter()
+                        .map(|wrong| format!("{shape} {cut:?}: {wrong}")),
+                );
+            }
+            bytes = all_of(&*device);
+        }
+    }
+    println!("{points} points");
+    assert!(points > 50 && failed.is_empty(), "{}", failed.join("\n"));
+}

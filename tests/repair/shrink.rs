@@ -1,0 +1,120 @@
+//! Images that are made smaller: every shape stays sound, keeps its files, and gets no larger than resize2fs makes it; a crash at any
+//! write leaves every file.
+
+use crate::grow::{by_resize2fs, problems, superblock};
+use crate::support::{Base, all_of, contents::Contents, plan, repaired};
+use crate::verifier::{e2fsck, have_tools, scratch, shapes::SHAPES};
+use uext4_check::{ChangeError, CheckOptions, NoProgress, Plan, plan_shrink};
+use uext4_testkit::device::{Cut, RecordDevice};
+use uext4_testkit::prelude::*;
+
+fn plans(bytes: &[u8], blocks: Option<u64>) -> Result<Vec<Plan>, ChangeError> {
+    let device = MemoryDevice::from_bytes(bytes);
+    let options = CheckOptions {
+        threads: 1,
+        faults_max: 1000,
+    };
+    plan_shrink(&device, blocks, &options, &NoProgress)
+}
+
+/// Carries a plan out, with an undo file where there is no journal.
+fn applied(bytes: &[u8], plan: &Plan, undo: &Path) -> Vec<u8> {
+    if !plan.is_whole || plan.log_stays {
+        return repaired(bytes, plan);
+    }
+    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::from_bytes(bytes));
+    uext4_repair::apply(&device, plan, Some(undo)).expect("apply");
+    all_of(&*device)
+}
+
+#[test]
+fn every_shape_shrinks() {
+    require!(have_tools());
+    let dir = scratch();
+    let path = dir.path().join("smaller.img");
+    let undo = dir.path().join("undo");
+    let share = env_number("UEXT4_TUNE_SHARE", 2) as usize;
+    let (mut failed, mut smaller) = (Vec::new(), 0);
+    for shape in (0..SHAPES.len()).filter(|shape| shape % share == 0) {
+        let base = Base::make(shape, dir.path());
+        let before = Contents::read(base.bytes());
+        let old = superblock(base.bytes()).geometry;
+        for blocks in [None, Some(old.blocks_count * 3 / 4)] {
+            let name = format!("[{}] to {blocks:?}", base.options);
+            let plans = match plans(base.bytes(), blocks) {
+                Ok(plans) => plans,
+                Err(ChangeError::TooSmall { .. } | ChangeError::Refused(_)) => continue,
+                Err(e) => panic!("{name}: {e}"),
+            };
+            let mut after = base.bytes().to_vec();
+            for plan in &plans {
+                after = applied(&after, plan, &undo);
+            }
+            let new = superblock(&after).geometry;
+            smaller += u64::from(new.blocks_count < old.blocks_count);
+            after.truncate((new.blocks_count * u64::from(new.block_size)) as usize);
+            let wrong = problems(&before, &after, base.has_mmp, &path);
+            failed.extend(wrong.iter().map(|wrong| format!("{name}: {wrong}")));
+            if blocks.is_none() && !base.has_mmp {
+                let theirs = by_resize2fs(base.bytes(), base.bytes().len(), true, &path);
+                println!("{name}: {} blocks, resize2fs {theirs:?}", new.blocks_count);
+                if theirs.is_some_and(|theirs| theirs < new.blocks_count) {
+                    failed.push(format!("{name}: {}, not {theirs:?}", new.blocks_count));
+                }
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert!(smaller > 0);
+}
+
+#[test]
+fn a_crash_loses_no_file() {
+    require!(have_tools());
+    let dir = scratch();
+    let path = dir.path().join("smaller.img");
+    let (mut points, mut failed) = (0, Vec::new());
+    for shape in [0, 6, 16] {
+        let base = Base::make(shape, dir.path());
+        let before = Contents::read(base.bytes());
+        let mut bytes = base.bytes().to_vec();
+        let mut rng = Rng::with_seed(shape as u64);
+        for planned in plans(&bytes, None).expect("plans") {
+            let memory = MemoryDevice::from_bytes(&bytes);
+            let recorded = Arc::new(RecordDevice::new(memory).expect("record"));
+            let device: Arc<dyn BlockDevice> = recorded.clone();
+            uext4_repair::apply(&device, &planned, None).expect("apply");
+            let log = recorded.log();
+            let step = (log.ops.len() / 40).max(1);
+            let all = (0..=log.ops.len()).step_by(step).map(Cut::at);
+            let cuts: Vec<Cut> = all.flat_map(|cut| [cut, cut.seeded(rng.u64(..))]).collect();
+            for cut in cuts {
+                points += 1;
+                let left = all_of(&log.replay(&cut));
+                let ended = match plan(&left) {
+                    Ok(again) if again.mends_all() => repaired(&left, &again),
+                    Ok(again) => {
+                        let fault = again.after.faults.first();
+                        failed.push(format!("{shape} {cut:?}: {fault:?}"));
+                        continue;
+                    }
+                    Err(e) => {
+                        failed.push(format!("{shape} {cut:?}: {e}"));
+                        continue;
+                    }
+                };
+                let wrong = problems(&before, &ended, base.has_mmp, &path);
+                failed.extend(
+                    wrong
+                        .iter()
+                        .map(|wrong| format!("{shape} {cut:?}: {wrong}")),
+                );
+            }
+            bytes = all_of(&*device);
+        }
+        fs::write(&path, &bytes).expect("write");
+        assert!(e2fsck(&path).0);
+    }
+    println!("{points} points");
+    assert!(points > 50 && failed.is_empty(), "{}", failed.join("\n"));
+}

@@ -1,0 +1,337 @@
+//! Settings that are changed: every image of every shape stays sound, keeps its files, and has the setting; a crash at any write leaves the
+//! old settings or the new ones.
+//!
+//! `UEXT4_TUNE_SHARE` sets that each feature is changed on every so many shapes: 1 for all.
+
+use crate::support::{Base, all_of, contents::Contents, loss::losses, plan, repaired};
+use crate::verifier::{e2fsck, have_tools, scratch, shapes::SHAPES};
+use uext4_check::{ChangeError, CheckOptions, NoProgress, Plan, Reserved, Tuning, plan_tune};
+use uext4_ondisk::{Feature, Superblock};
+use uext4_testkit::device::{Cut, RecordDevice};
+use uext4_testkit::prelude::*;
+
+/// Features that are changed one at a time, each from what the image has.
+const FEATURES: &[&str] = &[
+    "has_journal",
+    "orphan_file",
+    "fast_commit",
+    "dir_index",
+    "stable_inodes",
+    "mmp",
+    "metadata_csum_seed",
+    "casefold",
+    "ea_inode",
+    "large_dir",
+    "inline_data",
+    "encrypt",
+    "large_file",
+    "huge_file",
+    "dir_nlink",
+    "extra_isize",
+    "uninit_bg",
+    "quota",
+    "project",
+    "verity",
+    "read-only",
+];
+
+fn superblock(bytes: &[u8]) -> Superblock {
+    Superblock::parse(&bytes[1024..2048]).expect("superblock")
+}
+
+fn has(sb: &Superblock, feature: Feature) -> bool {
+    match feature {
+        Feature::Compat(f) => sb.compat.contains(f),
+        Feature::Incompat(f) => sb.incompat.contains(f),
+        Feature::RoCompat(f) => sb.ro_compat.contains(f),
+    }
+}
+
+fn tuned(bytes: &[u8], tuning: &Tuning) -> Result<Plan, ChangeError> {
+    let device = MemoryDevice::from_bytes(bytes);
+    let options = CheckOptions {
+        threads: 1,
+        faults_max: 1000,
+    };
+    plan_tune(&device, tuning, &options, &NoProgress)
+}
+
+fn fields() -> Tuning {
+    Tuning {
+        label: Some(b"sixteen bytes of".to_vec()),
+        reserved: Some(Reserved::Percent(1.0)),
+        reserved_user: Some(7),
+        reserved_group: Some(8),
+        errors: Some(uext4_ondisk::ErrorsBehaviour::RemountRo),
+        default_options: (0x8, 0x4),
+        mount_options: Some(b"noatime".to_vec()),
+        max_mounts: Some(20),
+        check_interval: Some(86_400),
+        stride: Some(16),
+        stripe_width: Some(32),
+        ..Tuning::default()
+    }
+}
+
+fn one(feature: Feature, on: bool) -> Tuning {
+    Tuning {
+        features: vec![(feature, on)],
+        ..Tuning::default()
+    }
+}
+
+fn another_uuid() -> Tuning {
+    Tuning {
+        uuid: Some(*b"another UUID ..."),
+        ..Tuning::default()
+    }
+}
+
+/// The same image, whose seed of checksums follows from the UUID.
+fn without_seed(bytes: &[u8], name: &str) -> Vec<u8> {
+    let feature = Feature::parse_name("metadata_csum_seed").expect("feature");
+    match has(&superblock(bytes), feature) {
+        true => repaired(
+            bytes,
+            &made(bytes, &one(feature, false), name).expect("plan"),
+        ),
+        false => bytes.to_vec(),
+    }
+}
+
+/// The image after a change that is not made without an undo file.
+fn with_undo(bytes: &[u8], plan: &Plan, undo: &Path) -> Vec<u8> {
+    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::from_bytes(bytes));
+    if plan.is_whole {
+        let result = uext4_repair::apply(&device, plan, None);
+        assert!(matches!(
+            result,
+            Err(uext4_repair::RepairError::NeedsUndo { .. })
+        ));
+        assert_eq!(all_of(&*device), bytes);
+    }
+    uext4_repair::apply(&device, plan, Some(undo)).expect("apply");
+    all_of(&*device)
+}
+
+/// What is wrong with an image after a change.
+fn problems(before: &Contents, after: &[u8], has_mmp: bool, path: &Path) -> Vec<String> {
+    let mut wrong = losses(before, before, &Contents::read(after));
+    let ours = plan(after).expect("check");
+    wrong.extend(ours.decisions.iter().map(|d| d.fault.to_string()));
+    fs::write(path, after).expect("write");
+    if !has_mmp && !e2fsck(path).0 {
+        wrong.push(e2fsck(path).1);
+    }
+    wrong.truncate(4);
+    wrong
+}
+
+/// The plan of a change, but for images that it can't be made on.
+fn made(bytes: &[u8], tuning: &Tuning, name: &str) -> Option<Plan> {
+    match tuned(bytes, tuning) {
+        Ok(plan) => Some(plan),
+        Err(ChangeError::Refused(why)) if !why.contains("has a fault") => None,
+        Err(e) => panic!("{name}: {e}"),
+    }
+}
+
+#[test]
+fn fields_and_the_uuid_change_on_every_shape() {
+    require!(have_tools());
+    let dir = scratch();
+    let path = dir.path().join("tuned.img");
+    let mut failed = Vec::new();
+    for shape in 0..SHAPES.len() {
+        let base = Base::make(shape, dir.path());
+        let before = Contents::read(base.bytes());
+        let name = base.options;
+        let plan = made(base.bytes(), &fields(), name).expect("no value is refused");
+        let after = repaired(base.bytes(), &plan);
+        let raw = superblock(&after).raw;
+        assert_eq!(raw.label(), b"sixteen bytes of", "{name}");
+        assert_eq!(raw.errors.get(), 2, "{name}");
+        assert_eq!(raw.def_resuid.get(), 7, "{name}");
+        assert!(raw.mount_opts.starts_with(b"noatime\0"), "{name}");
+        let share = raw.blocks_count() / 100;
+        assert_eq!(raw.reserved_blocks_count(), share, "{name}");
+        let wrong = problems(&before, &after, base.has_mmp, &path);
+        failed.extend(wrong.iter().map(|wrong| format!("{name}: fields: {wrong}")));
+        let after = without_seed(&after, name);
+        let Some(plan) = made(&after, &another_uuid(), name) else {
+            continue;
+        };
+        let sb = superblock(&after);
+        assert_eq!(plan.is_whole, sb.has_metadata_csum(), "{name}");
+        let after = match plan.log_stays {
+            true => repaired(&after, &plan),
+            false => with_undo(&after, &plan, &dir.path().join("undo")),
+        };
+        assert_eq!(superblock(&after).raw.uuid, *b"another UUID ...", "{name}");
+        let wrong = problems(&before, &after, base.has_mmp, &path);
+        failed.extend(wrong.iter().map(|wrong| format!("{name}: UUID: {wrong}")));
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn features_change_on_every_shape() {
+    require!(have_tools());
+    let dir = scratch();
+    let path = dir.path().join("tuned.img");
+    let (mut changed, mut failed) = (BTreeMap::new(), Vec::new());
+    let share = env_number("UEXT4_TUNE_SHARE", 6) as usize;
+    for shape in 0..SHAPES.len() {
+        let base = Base::make(shape, dir.path());
+        let before = Contents::read(base.bytes());
+        for (i, word) in FEATURES.iter().enumerate() {
+            if (shape + i) % share != 0 {
+                continue;
+            }
+            let feature = Feature::parse_name(word).expect("feature");
+            let on = !has(&superblock(base.bytes()), feature);
+            let name = format!("[{}] {word} {on}", base.options);
+            let Some(plan) = made(base.bytes(), &one(feature, on), &name) else {
+                continue;
+            };
+            let after = repaired(base.bytes(), &plan);
+            assert_eq!(has(&superblock(&after), feature), on, "{name}");
+            *changed.entry((*word, on)).or_insert(0) += 1;
+            let has_mmp = superblock(&after)
+                .incompat
+                .contains(uext4_ondisk::Incompat::MMP);
+            let wrong = problems(&before, &after, has_mmp, &path);
+            failed.extend(wrong.iter().map(|wrong| format!("{name}: {wrong}")));
+            // And back, where that is possible.
+            if let Some(plan) = made(&after, &one(feature, !on), &name) {
+                let back = repaired(&after, &plan);
+                assert_eq!(has(&superblock(&back), feature), !on, "{name}");
+                let wrong = problems(&before, &back, base.has_mmp, &path);
+                failed.extend(wrong.iter().map(|wrong| format!("{name}, back: {wrong}")));
+            }
+        }
+    }
+    println!("{changed:?}");
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    for word in FEATURES.iter().filter(|_| share == 1) {
+        let made = [true, false].map(|on| changed.contains_key(&(*word, on)));
+        assert!(made[0] || made[1], "{word} was never changed");
+    }
+}
+
+/// What a change wrote, and where it can end.
+fn cuts(ops: usize, rng: &mut Rng) -> Vec<Cut> {
+    let all = (0..=ops).map(Cut::at);
+    all.flat_map(|cut| [cut, cut.seeded(rng.u64(..))]).collect()
+}
+
+#[test]
+fn a_crash_leaves_the_old_settings_or_the_new() {
+    require!(have_tools());
+    let dir = scratch();
+    let path = dir.path().join("tuned.img");
+    let base = without_seed(Base::make(0, dir.path()).bytes(), "crash");
+    let before = Contents::read(&base);
+    let mut changes = vec![fields(), another_uuid()];
+    for word in [
+        "has_journal",
+        "orphan_file",
+        "quota",
+        "mmp",
+        "metadata_csum_seed",
+    ] {
+        let feature = Feature::parse_name(word).expect("feature");
+        changes.push(one(feature, !has(&superblock(&base), feature)));
+    }
+    let (mut points, mut failed) = (0, Vec::new());
+    for (i, tuning) in changes.iter().enumerate() {
+        let Some(planned) = made(&base, tuning, "crash") else {
+            continue;
+        };
+        let (old, new) = (superblock(&base), superblock(&repaired(&base, &planned)));
+        let memory = MemoryDevice::from_bytes(&base);
+        let recorded = Arc::new(RecordDevice::new(memory).expect("record"));
+        let device: Arc<dyn BlockDevice> = recorded.clone();
+        uext4_repair::apply(&device, &planned, None).expect("apply");
+        let log = recorded.log();
+        for cut in cuts(log.ops.len(), &mut Rng::with_seed(i as u64)) {
+            points += 1;
+            let left = all_of(&log.replay(&cut));
+            let ended = match plan(&left) {
+                Ok(again) if again.mends_all() => repaired(&left, &again),
+                Ok(again) => {
+                    failed.push(format!("{i} {cut:?}: {:?}", again.after.faults.first()));
+                    continue;
+                }
+                Err(e) => {
+                    failed.push(format!("{i} {cut:?}: {e}"));
+                    continue;
+                }
+            };
+            let now = superblock(&ended);
+            let is = |sb: &Superblock| {
+                (
+                    now.raw.uuid,
+                    now.raw.volume_name,
+                    now.compat,
+                    now.incompat,
+                    now.ro_compat,
+                ) == (
+                    sb.raw.uuid,
+                    sb.raw.volume_name,
+                    sb.compat,
+                    sb.incompat,
+                    sb.ro_compat,
+                )
+            };
+            let has_mmp = now.incompat.contains(uext4_ondisk::Incompat::MMP);
+            let mut wrong = problems(&before, &ended, has_mmp, &path);
+            if !is(&old) && !is(&new) {
+                wrong.push("settings are neither the old nor the new".to_owned());
+            }
+            failed.extend(wrong.iter().map(|wrong| format!("{i} {cut:?}: {wrong}")));
+        }
+    }
+    println!("{points} points");
+    assert!(
+        points > 50 && failed.is_empty(),
+        "{points}: {}",
+        failed.join("\n")
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    require!(have_tools());
+    let dir = scratch();
+    let base = Base::make(0, dir.path());
+    let refused = [
+        Tuning {
+            label: Some(vec![b'x'; 17]),
+            ..Tuning::default()
+        },
+        Tuning {
+            reserved: Some(Reserved::Percent(51.0)),
+            ..Tuning::default()
+        },
+        Tuning {
+            mount_options: Some(vec![b'x'; 64]),
+            ..Tuning::default()
+        },
+        one(Feature::parse_name("filetype").expect("feature"), false),
+        one(Feature::parse_name("bigalloc").expect("feature"), true),
+    ];
+    for tuning in refused {
+        let result = tuned(base.bytes(), &tuning);
+        assert!(matches!(result, Err(ChangeError::Refused(_))), "{tuning:?}");
+    }
+    let (damaged, _) = (0..)
+        .find_map(|i| {
+            base.damaged(1, i).filter(|(b, _)| {
+                plan(b).is_ok_and(|p| !p.before.is_clean() && !p.before.needs_recovery)
+            })
+        })
+        .expect("damage");
+    let change = one(Feature::parse_name("quota").expect("feature"), true);
+    assert!(matches!(tuned(&damaged, &change), Err(ChangeError::Faulty)));
+}
