@@ -6,6 +6,9 @@
 use crate::failure::Failure;
 use crate::mountinfo::MountEntry;
 use crate::unmount::{UnmountMode, unmount};
+use rustix::fs::{Mode, OFlags};
+use std::fmt;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// Refuses to replace what is mounted at `dir` by a mount of `source`, unless that is the same image, and is only read.
@@ -27,14 +30,18 @@ pub fn check(source: &Path, dir: &Path) -> Result<(), Failure> {
     Err(Failure::new(format_args!("{}: {why}", dir.display())))
 }
 
-/// Takes away what [`check`] has accepted.
+/// Takes away what [`check`] has accepted. It exists until what is returned is dropped: until then the kernel gives its number to no other
+/// mount, so that its monitor does not take the new one for its own, and unmount it.
 ///
 /// # Errors
 /// It is not the caller's to take away.
-pub fn take_away(dir: &Path) -> Result<(), Failure> {
+pub fn take_away(dir: &Path) -> Result<Option<OwnedFd>, Failure> {
     if MountEntry::at(dir)?.is_none() {
-        return Ok(());
+        return Ok(None);
     }
-    unmount(dir, UnmountMode::Lazy)
-        .map_err(|e| Failure::new(format_args!("{}: {e}", dir.display())))
+    let failed = |e: &dyn fmt::Display| Failure::new(format_args!("{}: {e}", dir.display()));
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let kept = rustix::fs::open(dir, flags, Mode::empty()).map_err(|e| failed(&e))?;
+    unmount(dir, UnmountMode::Lazy).map_err(|e| failed(&e))?;
+    Ok(Some(kept))
 }

@@ -112,3 +112,23 @@ fn an_image_in_memory_is_mounted_with_a_warning() {
     let umount = Command::new("umount").arg(mounted.path("second")).status();
     assert!(umount.unwrap().success());
 }
+
+/// The monitor of a mount that was replaced does not take the new one for its own, however late it notices.
+#[test]
+fn a_mount_that_replaces_another_stays() {
+    use rustix::process::Signal;
+    let mounted = require!(some MountedImage::new());
+    mounted.ok(&["mount", "-r", "a.img", "mnt"]);
+    let monitor = mounted.pid("monitor_pid");
+    signal(monitor, Signal::STOP);
+    mounted.ok(&["mount", "-r", "--refresh", "a.img", "mnt"]);
+    signal(monitor, Signal::CONT);
+    let gone = || rustix::process::test_kill_process(monitor).is_err();
+    for _ in 0..100 {
+        if !gone() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    assert!(gone() && mounted.is_mounted());
+    mounted.ok(&["umount", "mnt"]);
+}

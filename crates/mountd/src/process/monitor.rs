@@ -80,13 +80,17 @@ pub fn run(
     };
     monitor.asker = None;
     let kernel = kernel_options(request, &options, &facts);
-    let place = match request.replaces {
+    let replaced = match request.replaces {
         true => replace::take_away(request.dir()),
-        false => Ok(()),
+        false => Ok(None),
     };
-    let mounted = place
-        .and_then(|()| Mountpoint::mount(request.dir(), &kernel).map_err(|e| mounting(request, &e)))
-        .and_then(|mountpoint| Mounted::new(request.dir(), mountpoint));
+    let mounted = replaced.and_then(|_replaced| {
+        let mountpoint = Mountpoint::mount(request.dir(), &kernel);
+        Mounted::new(
+            request.dir(),
+            mountpoint.map_err(|e| mounting(request, &e))?,
+        )
+    });
     let mounted = match mounted {
         Ok(mounted) => mounted,
         Err(failure) => {
