@@ -58,10 +58,8 @@ fn images_as_a_whole() {
     writer.write_at(0, &[1; BLOCK]).unwrap();
     writer.flush().unwrap();
     let info = address.info().unwrap();
-    assert_eq!(
-        (info.bytes, info.epoch, info.readers),
-        (LEN, Some(1), Some(1))
-    );
+    assert_eq!((info.bytes, info.readers), (LEN, Some(1)));
+    assert!(info.epoch > Some(0));
     address.break_lock().unwrap();
     writer.write_at(0, &[2; BLOCK]).unwrap();
     writer.flush().unwrap_err();

@@ -46,7 +46,7 @@ pub enum LeaseLoss {
 impl fmt::Display for LeaseLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            LeaseLoss::TakenOver => "another host took the image over",
+            LeaseLoss::TakenOver => "another host took the image over; unmount it, and mount it again only if this host is to write it",
             LeaseLoss::Blocklisted => {
                 "the cluster blocks this client, as another host took the image over"
             }

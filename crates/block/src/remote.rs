@@ -189,7 +189,7 @@ pub fn images_of(place: &str) -> Result<Vec<String>> {
     }
     Err(crate::error::BlockError::Image {
         path: place.into(),
-        why: "is not a pool (rbd:POOL) or a prefix of a bucket (s3://BUCKET/PREFIX) that this build has a client for".into(),
+        why: "is not a pool (rbd:POOL) or a prefix of a bucket (s3://BUCKET/PREFIX) that this build has a client for; exports of NBD servers are not listed".into(),
     })
 }
 

@@ -66,7 +66,8 @@ use uext4_mountd::report::{self, Reporter};
 /// IMAGE is a file or a block device, raw or qcow2. disk.img?partition=2 is a partition of it, by number or name. Backing
 /// files of qcow2 are opened if they are in the directory of the image. nbd://HOST[:PORT]/EXPORT and
 /// nbd+unix:///EXPORT?socket=PATH are what an NBD server has; nbds:// and nbds+unix:// the same with TLS, with
-/// tls-certificates=DIR and tls-hostname=NAME. file:NAME is a file whatever its name.
+/// tls-certificates=DIR and tls-hostname=NAME. s3://BUCKET/PREFIX and rbd:POOL/NAME are images in S3 and Ceph, in builds with their clients.
+/// file:NAME is a file whatever its name.
 #[derive(Debug, Parser)]
 #[command(
     name = "uext4",
@@ -97,7 +98,7 @@ struct Cli {
     #[arg(long, global = true, value_name = "BYTES", value_parser = size::parse)]
     #[arg(help_heading = GLOBAL)]
     offset: Option<u64>,
-    /// No other host has the image open, which NBD servers do not say
+    /// Open an image for writing though it is not known whether another host has it open (NBD): if one has, the image is destroyed
     #[arg(long, global = true, help_heading = GLOBAL)]
     exclusive_elsewhere: bool,
     #[command(subcommand)]

@@ -74,7 +74,7 @@ pub enum Ext4Error {
     )]
     LeftBehind { host: String },
     #[error(
-        "other hosts can write it unseen, as it has no multi-mount protection (`uext4 mkfs -O mmp`); if none has it open, --exclusive-elsewhere opens it"
+        "other hosts can write it unseen, as it has no multi-mount protection (`uext4 tune -O mmp` on the server adds it); if none has it open, --exclusive-elsewhere opens it"
     )]
     Unprotected,
     #[error("another host may have opened it since (multi-mount protection)")]

@@ -98,6 +98,16 @@ pub fn mounted_at(image: &Path) -> Option<PathBuf> {
     find(image).map(|entry| entry.dir)
 }
 
+/// The same for a name that may be of an image on a server, which mounts have as it was given.
+pub fn named(image: &Path) -> Option<PathBuf> {
+    if !ImageName::parse(image).is_remote() {
+        return mounted_at(image);
+    }
+    let mut entries = MountEntry::all().ok()?;
+    entries.retain(|entry| entry.is_ours() && entry.source == image);
+    entries.pop().map(|entry| entry.dir)
+}
+
 /// Where all of an image is mounted; root's mounts before others.
 fn find(image: &Path) -> Option<MountEntry> {
     let name = ImageName::parse(image);

@@ -24,8 +24,9 @@ pub struct Filesystem {
 }
 
 impl Filesystem {
-    /// Opens the image in a file, on a block device, or on an NBD server: with the feature `nbd` a path can be
-    /// `nbd://HOST[:PORT]/EXPORT` or `nbd+unix:///EXPORT?socket=PATH`, with `nbd-tls` also `nbds://` and `nbds+unix://`.
+    /// Opens the image in a file, on a block device, or on a server: with the feature `nbd` a path can be `nbd://HOST[:PORT]/EXPORT` or
+    /// `nbd+unix:///EXPORT?socket=PATH`, with `nbd-tls` also `nbds://` and `nbds+unix://`; with `s3` `s3://BUCKET/PREFIX`, with `rbd`
+    /// `rbd:POOL[/NAMESPACE]/NAME[@SNAP]`.
     ///
     /// Opened to read only, an image whose journal needs recovery is recovered in memory. An image that
     /// is open in this process already, with the same options, is shared: each open is a mount of it, and
@@ -37,7 +38,7 @@ impl Filesystem {
     /// # Errors
     /// `EBUSY`: in use elsewhere, or behind a loop device; or open in this process with other options,
     /// for example read-only while it is requested read-write, or the reverse; or on a server, to be written, without `mmp` or left behind by
-    /// another host ([`ImageOptions::exclusive_elsewhere`]). `EINVAL`: not ext4, or an unknown
+    /// another host ([`ImageOptions::exclusive_elsewhere`]); or in Ceph, where a live client has the lock. `EINVAL`: not ext4, or an unknown
     /// feature. `EUCLEAN`: damage. `ENOENT`, `EACCES`: from the host.
     pub fn open(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Filesystem> {
         let (path, config) = (path.as_ref(), options.config());

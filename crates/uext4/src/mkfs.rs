@@ -9,9 +9,10 @@ use std::fs::Metadata;
 use std::path::Path;
 use std::sync::Arc;
 use uext4_block::{
-    BlockDevice, FileDevice, ImageName, OpenOptions as DeviceOptions, Qcow2Device, open_image,
+    BlockDevice, FileDevice, ImageName, OpenOptions as DeviceOptions, Qcow2Device, RemoteAddress,
+    open_image,
 };
-use uext4_build::{MkfsError, MkfsReport, Plan, Progress, Scan};
+use uext4_build::{MkfsError, MkfsOptions as BuildOptions, MkfsReport, Plan, Progress, Scan};
 use uext4_check::{CheckError, CheckReport, Progress as CheckProgress};
 use uext4_ext4::{Exclusion, Ext4Error, MmpHold, read_superblock};
 use uext4_ondisk::Incompat;
@@ -28,6 +29,8 @@ use uuid::Uuid;
 /// A file that held data is the old one or the new one; a temporary `.uext4-mkfs.*` may be left beside it. Anywhere
 /// else the superblock is written last: before that, there is no file system. What a block device held is lost with
 /// the first write.
+///
+/// On a server, `.features("mmp")` keeps a second host out: the command turns it on, this function does not.
 ///
 /// # Errors
 /// Options that can't be, a tree that can't be read, or the device's: busy, full, or failing. [`MkfsError::InUse`]: another host has what
@@ -55,15 +58,7 @@ pub fn mkfs(
     let is_file = there.as_ref().is_none_or(Metadata::is_file);
     if name.is_within() || !is_file {
         options.check_for_device(name.partition().is_some())?;
-        let device = open_to_fill(path, plan_options.size)?;
-        let hold = hold(&device, options.exclusion)?;
-        let device = options.lay_out(device, plan_options.uuid)?;
-        let report = uext4_build::mkfs(&*device, &plan_options, progress)?;
-        if let Some(hold) = hold {
-            // The new file system is free.
-            hold.abandon();
-        }
-        return with_digest(report, &*device, options, progress);
+        return fill(path, options, &plan_options, progress);
     }
     let mut len_min = 0;
     if options.build().size.is_none() && plan_options.from.is_empty() {
@@ -104,6 +99,40 @@ pub fn mkfs(
     Ok(report)
 }
 
+/// Makes an image on a device, or on a server. One that was not there is removed if that fails.
+fn fill(
+    path: &Path,
+    options: &MkfsOptions,
+    plan_options: &BuildOptions,
+    progress: &dyn Progress,
+) -> Result<MkfsReport, MkfsError> {
+    let (device, is_new) = open_to_fill(path, plan_options.size)?;
+    let filled = fill_device(device, options, plan_options, progress);
+    if filled.is_err()
+        && is_new
+        && let Some(Ok(address)) = path.to_str().map(RemoteAddress::parse)
+    {
+        let _ = address.remove();
+    }
+    filled
+}
+
+fn fill_device(
+    device: Arc<dyn BlockDevice>,
+    options: &MkfsOptions,
+    plan_options: &BuildOptions,
+    progress: &dyn Progress,
+) -> Result<MkfsReport, MkfsError> {
+    let hold = hold(&device, options.exclusion)?;
+    let device = options.lay_out(device, plan_options.uuid)?;
+    let report = uext4_build::mkfs(&*device, plan_options, progress)?;
+    if let Some(hold) = hold {
+        // The new file system is free.
+        hold.abandon();
+    }
+    with_digest(report, &*device, options, progress)
+}
+
 /// Makes sure that no other host has the file system open that is on a device, if its multi-mount protection says so. It stays taken while
 /// it is overwritten.
 fn hold(device: &Arc<dyn BlockDevice>, exclusion: Exclusion) -> Result<Option<MmpHold>, MkfsError> {
@@ -124,17 +153,18 @@ fn hold(device: &Arc<dyn BlockDevice>, exclusion: Exclusion) -> Result<Option<Mm
 }
 
 /// What is to be filled as it is: a block device, a partition, or what a server has; a store makes an image of the size that it has not.
-fn open_to_fill(name: &Path, size: Option<u64>) -> Result<Arc<dyn BlockDevice>, MkfsError> {
+/// True if it did.
+fn open_to_fill(name: &Path, size: Option<u64>) -> Result<(Arc<dyn BlockDevice>, bool), MkfsError> {
     let options = DeviceOptions::read_write();
     let image = ImageName::parse(name);
     if !image.is_within() {
-        return Ok(Arc::new(FileDevice::open(image.path(), &options)?));
+        return Ok((Arc::new(FileDevice::open(image.path(), &options)?), false));
     }
     match (open_image(name, &options), size) {
         (Err(e), Some(size)) if e.is_missing() && image.is_remote() => {
-            Ok(open_image(name, &DeviceOptions::create(size))?)
+            Ok((open_image(name, &DeviceOptions::create(size))?, true))
         }
-        (opened, _) => Ok(opened?),
+        (opened, _) => Ok((opened?, false)),
     }
 }
 

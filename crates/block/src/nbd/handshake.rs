@@ -331,7 +331,7 @@ fn refusal(kind: u32, text: &[u8], export: &str) -> io::Error {
         ),
         ANSWER_POLICY => (
             ErrorKind::PermissionDenied,
-            "the server lets this client not in".to_owned(),
+            "the server denies this client access".to_owned(),
         ),
         ANSWER_TLS => (
             ErrorKind::Unsupported,

@@ -119,7 +119,7 @@ fn roots(file: Option<PathBuf>) -> io::Result<RootCertStore> {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if roots.is_empty() {
                 return Err(invalid(
-                    "this host knows no authorities; tls-certificates=DIR names a directory with ca-cert.pem".to_owned(),
+                    "this host has no CA certificates; tls-certificates=DIR names a directory with ca-cert.pem".to_owned(),
                 ));
             }
         }
@@ -161,7 +161,7 @@ pub fn explained(error: io::Error, address: &NbdAddress) -> io::Error {
 fn refused(why: &CertificateError, address: &NbdAddress) -> String {
     let name = expected_name(address);
     match why {
-        CertificateError::UnknownIssuer | CertificateError::BadSignature => "no known authority has signed the server's certificate; tls-certificates=DIR names a directory with that of its authority, ca-cert.pem".to_owned(),
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => "no known CA has signed the server's certificate; tls-certificates=DIR names a directory with the certificate of its CA, ca-cert.pem".to_owned(),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => format!(
             "the server's certificate is not for {name} (as a subject alternative name); tls-hostname=NAME gives the name that it is for"
         ),

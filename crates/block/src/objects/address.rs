@@ -1,5 +1,6 @@
 //! Where an image is in S3.
 
+use super::names;
 use super::s3::S3Store;
 use super::{CacheDir, ObjectDevice};
 use crate::device_id::DeviceId;
@@ -40,6 +41,9 @@ impl S3Address {
             .any(|part| matches!(part, "" | "." | ".."))
         {
             return Err("has an empty part, or one of dots");
+        }
+        if prefix.split('/').any(names::is_of_objects) {
+            return Err("has a part that the objects of images have: root, segment or reader");
         }
         Ok(S3Address {
             bucket: bucket.to_owned(),
@@ -118,8 +122,10 @@ mod tests {
             "s3://bucket",
             "s3://bucket/",
             "s3:///image",
-            "s3://b/a//c",
             "s3://b/../c",
+            "s3://b/c/segment/d",
+            "s3://b/../c",
+            "s3://b/c/segment/d",
         ] {
             S3Address::parse(name).unwrap_err();
         }

@@ -7,6 +7,15 @@ pub const SEGMENTS: &str = "segment/";
 /// What the names of what readers read begin with.
 pub const READERS: &str = "reader/";
 
+/// Whether a part of a name may be one of the names of objects, so that no image can lie among those of another.
+#[cfg(feature = "s3")]
+pub fn is_of_objects(part: &str) -> bool {
+    let fronts = [ROOTS, SEGMENTS, READERS];
+    fronts
+        .iter()
+        .any(|front| front.strip_suffix('/') == Some(part))
+}
+
 /// A segment: an object of blocks, written once. No two writers have the same epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Segment {

@@ -53,6 +53,9 @@ pub struct Root {
     pub table: Page,
 }
 
+/// Bits of the first epoch of a writer.
+const FIRST_EPOCH_MASK: u32 = 0x3fff_ffff;
+
 impl Root {
     /// The first of an image of zeros.
     pub fn new(len: u64) -> Root {
@@ -105,7 +108,11 @@ impl Root {
     pub fn taken_over(&self) -> Root {
         Root {
             number: self.number + 1,
-            epoch: self.epoch + 1,
+            epoch: match self.epoch {
+                // So that an image which was made anew has other segments than the one before of its name, which caches may hold.
+                0 => 1 + (self.writer.as_u128() as u32 & FIRST_EPOCH_MASK),
+                epoch => epoch + 1,
+            },
             first: self.number + 1,
             writer: Uuid::new_v4(),
             host: crate::host_name(),

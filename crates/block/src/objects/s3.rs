@@ -3,6 +3,7 @@
 use super::store::{Created, Listed, ObjectStore, StoreError, StoreResult};
 use futures_util::StreamExt;
 use opendal::{ErrorKind, Operator, services};
+use std::error::Error;
 use std::ops::Range;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -108,10 +109,20 @@ fn failed(e: opendal::Error) -> StoreError {
             "the store refuses the credentials: {}",
             e.message()
         )),
-        _ if e.is_permanent() && !e.message().contains(CONFLICT) => {
-            StoreError::Refused(e.message().to_owned())
-        }
-        _ => StoreError::Failed(e.message().to_owned()),
+        _ if e.is_permanent() && !e.message().contains(CONFLICT) => StoreError::Refused(reason(&e)),
+        _ => StoreError::Failed(reason(&e)),
+    }
+}
+
+/// What an error says, and its first cause: that of a request that was not sent names no reason itself.
+fn reason(e: &opendal::Error) -> String {
+    let mut cause: Option<&dyn Error> = e.source();
+    while let Some(deeper) = cause.and_then(Error::source) {
+        cause = Some(deeper);
+    }
+    match cause {
+        Some(cause) => format!("{}: {cause}", e.message()),
+        None => e.message().to_owned(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Debug};
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A store of objects, as an image sees it: names are relative to the image.
 ///
@@ -58,7 +58,10 @@ const TRIES: u32 = 8;
 /// The first pause between two; each is twice the one before.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Makes a call, again while it fails, for six seconds and what the calls take.
+/// After this time a call that fails is not made again: a store that does not answer takes most of it for one.
+const GIVE_UP: Duration = Duration::from_secs(25);
+
+/// Makes a call, again while it fails, for six seconds and what the calls take, but no longer than two that are not answered.
 ///
 /// # Errors
 /// [`StoreError::NotFound`] and [`StoreError::Refused`] at once; the last [`StoreError::Failed`].
@@ -66,9 +69,12 @@ pub fn again<T>(
     store: &dyn ObjectStore,
     mut call: impl FnMut() -> StoreResult<T>,
 ) -> StoreResult<T> {
+    let begun = Instant::now();
     for tried in 0..TRIES - 1 {
         match call() {
-            Err(StoreError::Failed(_)) => store.pause(PAUSE * 2u32.pow(tried)),
+            Err(StoreError::Failed(_)) if begun.elapsed() < GIVE_UP => {
+                store.pause(PAUSE * 2u32.pow(tried))
+            }
             done => return done,
         }
     }

@@ -19,8 +19,8 @@
 //! flight, and then asks the cluster whether this client still holds the lock: if it does not, the flush fails.
 //!
 //! # Failure
-//! A client that has lost the lock, its watch of the image or the right to send requests has failed for good: every later call but a read
-//! is refused with [`Failure::LeaseLost`]. A watch is lost when the OSD that has the head of the image hears nothing of a client for 30
+//! A client that has lost the lock, its watch of the image or the right to send requests has failed for good: every later call, reads too, is
+//! refused with [`Failure::LeaseLost`]. A watch is lost when the OSD that has the head of the image hears nothing of a client for 30
 //! seconds; another host may then take the image over.
 
 pub mod address;

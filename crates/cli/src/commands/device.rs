@@ -1,13 +1,13 @@
 //! `uext4 device`: images of servers as a whole.
 
-use crate::{diagnostics, show, size};
-use anyhow::{Context, Result};
+use crate::{device, diagnostics, show, size};
+use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use uext4::BlockError;
-use uext4::unstable::{RemoteAddress, images_of};
+use uext4::unstable::{MmpHold, RemoteAddress, images_of};
+use uext4::{BlockError, DeviceOptions};
 
 /// Make, list and remove images on servers, and take them over
 ///
@@ -17,7 +17,8 @@ use uext4::unstable::{RemoteAddress, images_of};
     uext4 device create --size 10G s3://images/root\n  \
     uext4 device ls s3://images\n  \
     uext4 device info rbd:rbd/root\n  \
-    uext4 device break-lock rbd:rbd/root    keeps its writer out")]
+    uext4 device break-lock rbd:rbd/root    keeps its writer out\n\
+    Access, owners and readers: uext4 help servers")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -27,15 +28,22 @@ pub struct Args {
 enum Command {
     Create(Create),
     Ls(Place),
-    /// Remove images, which no host has open
-    #[command(after_help = "Example:\n  uext4 device rm s3://images/root")]
-    Rm(Images),
+    /// Remove images
+    ///
+    /// One that a host has open, or left open, is not removed: of Ceph never, of S3 only with --force, and then its writer and its
+    /// readers fail.
+    #[command(
+        after_help = "Examples:\n  uext4 device rm s3://images/root\n  uext4 device rm rbd:rbd/root"
+    )]
+    Rm(Remove),
     Info(Info),
     /// Take the right to write from the host that has it, alive or not
     ///
     /// What that host still writes has no effect, and its mount fails. Of S3 it also forgets the readers, so that garbage which they
     /// keep can be collected.
-    #[command(after_help = "Example:\n  uext4 device break-lock rbd:rbd/root")]
+    #[command(
+        after_help = "Examples:\n  uext4 device break-lock rbd:rbd/root\n  uext4 device break-lock s3://images/root"
+    )]
     BreakLock(Images),
 }
 
@@ -72,7 +80,16 @@ struct Images {
     images: Vec<PathBuf>,
 }
 
-/// Show the size of an image, and which host writes it
+#[derive(Debug, clap::Args)]
+struct Remove {
+    /// Of S3 also images that hosts have open
+    #[arg(long, short)]
+    force: bool,
+    #[command(flatten)]
+    images: Images,
+}
+
+/// Show the size of an image, and which host writes it, or in S3 wrote it last
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  uext4 device info --json s3://images/root")]
 struct Info {
@@ -100,7 +117,7 @@ pub fn run(args: Args) -> Result<()> {
             failed(&args.image, address.create(args.size))
         }
         Command::Ls(args) => list(&args),
-        Command::Rm(args) => each(&args, RemoteAddress::remove),
+        Command::Rm(args) => remove(&args),
         Command::Info(args) => info(&args),
         Command::BreakLock(args) => each(&args, RemoteAddress::break_lock),
     }
@@ -124,6 +141,33 @@ fn each(args: &Images, what: impl Fn(&RemoteAddress) -> Result<(), BlockError>) 
         failed(image, what(&address(image)?))?;
     }
     Ok(())
+}
+
+fn remove(args: &Remove) -> Result<()> {
+    for image in &args.images.images {
+        let address = address(image)?;
+        if !args.force {
+            refuse_in_use(image, &address)?;
+        }
+        failed(image, address.remove())?;
+    }
+    Ok(())
+}
+
+/// Refuses an image of a store that hosts have open, as far as it says so; Ceph refuses such ones itself.
+fn refuse_in_use(image: &Path, address: &RemoteAddress) -> Result<()> {
+    let readers = failed(image, address.info())?.readers.unwrap_or(0);
+    let Ok(device) = device::open(image, &DeviceOptions::read_only().exclusive(false)) else {
+        return Ok(());
+    };
+    let holder = MmpHold::holder(&device).ok().flatten();
+    let users = match (holder, readers) {
+        (Some(holder), _) => format!("host {} has it open, or left it open", holder.host),
+        (None, 0) => return Ok(()),
+        (None, readers) => format!("{readers} readers have it open, or were killed"),
+    };
+    let name = image.display();
+    bail!("{name}: {users}; --force removes it all the same")
 }
 
 fn list(args: &Place) -> Result<()> {

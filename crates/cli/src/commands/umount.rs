@@ -34,7 +34,7 @@ fn unmount_all(target: &Path, lazy: bool) -> Result<()> {
     // A directory is not looked up: its server may hang.
     let is_directory = mountinfo::absolute(target)
         .is_ok_and(|dir| MountEntry::at(&dir).is_ok_and(|entry| entry.is_some()));
-    let mut mounted = second_mount::mounted_at(target).filter(|_| !is_directory);
+    let mut mounted = second_mount::named(target).filter(|_| !is_directory);
     if mounted.is_none() {
         return unmount(target, lazy);
     }
@@ -42,7 +42,7 @@ fn unmount_all(target: &Path, lazy: bool) -> Result<()> {
         unmount(&dir, lazy)?;
         let before = dir;
         // Where a mount lies over another one, its directory is found again.
-        mounted = second_mount::mounted_at(target).filter(|dir| !lazy || *dir != before);
+        mounted = second_mount::named(target).filter(|dir| !lazy || *dir != before);
     }
     Ok(())
 }

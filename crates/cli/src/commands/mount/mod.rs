@@ -41,8 +41,9 @@ Options after -o, as for mount(8) and ext4(5); the last one wins:
   journal=DEVICE                 where the journal is, if not in the image
   sb=BLOCK                       with ro: read it with the backup of its
                                  superblock in this block
-  exclusive_elsewhere            no other host has it open: for an image of a
-                                 server, which does not say so (NBD)
+  exclusive_elsewhere            open it for writing though it is not known
+                                 whether another host has it open (NBD): if one
+                                 has, the image is destroyed
   errors=continue|remount-ro|panic, discard, dioread_nolock, dioread_lock
   transport=auto|dev|uring       how requests come: over io_uring where the
                                  kernel allows it
@@ -72,7 +73,9 @@ Examples:
                                                of your own
   uext4 mount -r 'disk.img?partition=1' /mnt   look into the first partition of
                                                a disk
-  uext4 mount -r --refresh s3://bucket/image /mnt
+  uext4 mount --no-sandbox s3://bucket/image /mnt
+                                               an image in S3
+  uext4 mount -r --no-sandbox --refresh s3://bucket/image /mnt
                                                the newest state of an image that
                                                another host writes
   uext4 mount                                  list what is mounted";
