@@ -79,9 +79,10 @@ demo: setup
 	$(BUILD_BENCH)
 	tools/demo.sh target/release/uext4
 
+# Tests wait for devices and clocks: meanwhile schedules are built and explored.
 test: setup
-	cargo test --workspace
-	$(MAKE) shuttle loom
+	cargo test --workspace --no-run
+	$(MAKE) shuttle loom & schedules=$$!; cargo test --workspace || failed=1; wait $$schedules || failed=1; exit $${failed:-0}
 
 test-remote:
 	@tools/setup.sh remote
@@ -115,6 +116,8 @@ nightly: setup
 	cargo test --release -p uext4-testkit --test fault every_device_call::
 	UEXT4_MATRIX=1 cargo test --release -p uext4-testkit --test kernel matrix::
 	UEXT4_MOMENTS=20 cargo test --release -p uext4-testkit --test command interrupted::
+	UEXT4_CHANGED_ARCHIVES=1000 cargo test --release -p uext4-testkit --test archives fuzz_changed_archives
+	UEXT4_REPAIR_IMAGES=400 UEXT4_REPAIR_KILLS=60 UEXT4_TUNE_SHARE=1 cargo test --release -p uext4-testkit --test repair
 	UEXT4_HOST_SEEDS=10000 cargo test --release -p uext4-testkit --test device two_hosts:: -- --nocapture
 	UEXT4_TAKEOVERS=1000 $(MAKE) test-remote
 	ALWAYS=1 $(MAKE) deny api

@@ -68,7 +68,7 @@ def cpu_seconds():
 
 def was_slow_alone(program, path):
     """Whether an input takes too long on its own: beside other work it may have waited for a CPU. One that did not is removed."""
-    if not path.name.startswith("timeout-") or subprocess.run([program, LIMITS[0], path], capture_output=True).returncode:
+    if not path.name.startswith(("timeout-", "slow-unit-")) or subprocess.run([program, LIMITS[0], path], capture_output=True).returncode:
         return True
     path.unlink()
     return False

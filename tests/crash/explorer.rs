@@ -56,27 +56,27 @@ fn explore(config: &str, shares: [u64; 4]) {
 
 #[test]
 fn explore_ordered() {
-    explore("ordered", [24, 64, 24, 3]);
+    explore("ordered", [12, 32, 12, 2]);
 }
 
 #[test]
 fn explore_journal() {
-    explore("journal", [24, 64, 24, 3]);
+    explore("journal", [12, 32, 12, 2]);
 }
 
 #[test]
 fn explore_writeback() {
-    explore("writeback", [24, 64, 24, 3]);
+    explore("writeback", [12, 32, 12, 2]);
 }
 
 #[test]
 fn explore_wrap() {
-    explore("wrap", [24, 64, 24, 3]);
+    explore("wrap", [12, 32, 12, 2]);
 }
 
 #[test]
 fn explore_no_journal() {
-    explore("no-journal", [48, 48, 16, 0]);
+    explore("no-journal", [24, 24, 8, 0]);
 }
 
 /// Canaries whose reports are to be of the oracle that they are for.
