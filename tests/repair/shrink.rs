@@ -3,8 +3,9 @@
 
 use crate::grow::{by_resize2fs, problems, superblock};
 use crate::support::{Base, all_of, contents::Contents, plan, repaired};
-use crate::verifier::{e2fsck, have_tools, scratch, shapes::SHAPES};
+use crate::verifier::{e2fsck, have_tools, mke2fs, run, scratch, shapes::SHAPES};
 use uext4_check::{ChangeError, CheckOptions, NoProgress, Plan, plan_shrink};
+use uext4_ondisk::FileType;
 use uext4_testkit::device::{Cut, RecordDevice};
 use uext4_testkit::prelude::*;
 
@@ -117,4 +118,75 @@ fn a_crash_loses_no_file() {
     }
     println!("{points} points");
     assert!(points > 50 && failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// Inodes of groups that go get other numbers, and so does what names them: entries, `..`, trees of hashes and extents.
+#[test]
+fn inodes_get_other_numbers() {
+    require!(have_tools());
+    let dir = scratch();
+    let path = dir.path().join("many.img");
+    let tree = dir.path().join("many");
+    for d in 0..20 {
+        fs::create_dir_all(tree.join(format!("d{d}/sub"))).expect("mkdir");
+        for f in 0..20 {
+            let name = tree.join(format!("d{d}/{f}{}", "n".repeat(80)));
+            fs::write(name, vec![f + 1; 3000]).expect("write");
+        }
+        std::os::unix::fs::symlink("n".repeat(100), tree.join(format!("d{d}/link"))).expect("link");
+    }
+    for options in [
+        "-t ext4 -b 1024 -N 768 -g 1024 -O ^resize_inode",
+        "-t ext4 -b 1024 -N 768 -g 1024 -O inline_data -I 256",
+        "-t ext4 -b 1024 -N 768 -g 2048 -O quota,orphan_file",
+        "-t ext3 -b 1024 -N 768 -g 1024 -I 128",
+    ] {
+        mke2fs(&path, "24M", options, Some(&tree));
+        let name = path.to_str().expect("path");
+        // The first inodes become free.
+        let removed: Vec<String> = (0..20)
+            .flat_map(|f| (0..12).map(move |d| format!("rm /d{d}/{f}{}\n", "n".repeat(80))))
+            .collect();
+        let script = dir.path().join("script");
+        fs::write(&script, removed.concat()).expect("write");
+        run(
+            "debugfs",
+            &["-w", "-f", script.to_str().expect("path"), name],
+        );
+        run("e2fsck", &["-fyD", name]);
+        // The first run counts usage before it rebuilds directories.
+        run("e2fsck", &["-fy", name]);
+        let bytes = fs::read(&path).expect("image");
+        let sound = plan(&bytes).expect("check");
+        assert!(sound.is_empty(), "{options}: {:?}", sound.decisions.first());
+        let before = Contents::read(&bytes);
+        let numbered = before.files.keys().max().expect("files").0;
+        let mut after = bytes.clone();
+        for plan in plans(&bytes, None).unwrap_or_else(|e| panic!("{options}: {e}")) {
+            after = repaired(&after, &plan);
+        }
+        let new = superblock(&after).geometry;
+        assert!(new.inodes_count < numbered, "{options}: nothing moved");
+        after.truncate((new.blocks_count * u64::from(new.block_size)) as usize);
+        let now = Contents::read(&after);
+        let content = |of: &Contents| -> BTreeMap<Vec<u8>, Vec<Vec<u8>>> {
+            let files = of.names.iter().filter(|(path, _)| **path != b"/");
+            let files = files.map(|(path, ino)| {
+                let file = &of.files[ino];
+                let blocks = match file.file_type {
+                    FileType::Directory => Vec::new(),
+                    _ => file.blocks.values().cloned().collect(),
+                };
+                (path.clone(), blocks)
+            });
+            files.collect()
+        };
+        assert!(content(&now) == content(&before), "{options}: files differ");
+        fs::write(&path, &after).expect("write");
+        let (clean, said) = e2fsck(&path);
+        assert!(clean, "{options}: {said}");
+        assert!(plan(&after).expect("check").is_empty(), "{options}");
+        let theirs = by_resize2fs(&bytes, bytes.len(), true, &path);
+        assert!(theirs.is_none_or(|theirs| theirs >= new.blocks_count));
+    }
 }

@@ -179,12 +179,24 @@ impl Edits {
 pub struct EditedDevice<'d> {
     pub(crate) device: &'d dyn BlockDevice,
     pub(crate) edits: &'d Edits,
+    /// Bytes that it seems to have: zeros behind those of the device.
+    len: u64,
 }
 
 impl<'d> EditedDevice<'d> {
     /// The device with the changes over it.
     pub fn new(device: &'d dyn BlockDevice, edits: &'d Edits) -> EditedDevice<'d> {
-        EditedDevice { device, edits }
+        EditedDevice {
+            device,
+            edits,
+            len: device.len(),
+        }
+    }
+
+    /// The same, with at least so many bytes: zeros behind those of the device.
+    pub fn with_len(mut self, len: u64) -> EditedDevice<'d> {
+        self.len = self.len.max(len);
+        self
     }
 }
 
@@ -194,7 +206,7 @@ fn refuse(op: BlockOp, offset: u64, len: u64) -> uext4_block::Result<()> {
 
 impl BlockDevice for EditedDevice<'_> {
     fn len(&self) -> u64 {
-        self.device.len()
+        self.len
     }
 
     fn is_read_only(&self) -> bool {
@@ -202,7 +214,18 @@ impl BlockDevice for EditedDevice<'_> {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> uext4_block::Result<()> {
-        self.device.read_at(offset, buf)?;
+        let there = self.device.len().saturating_sub(offset);
+        let there = there.min(buf.len() as u64) as usize;
+        if self.len > self.device.len()
+            && let Some((there, behind)) = buf.split_at_mut_checked(there)
+        {
+            behind.fill(0);
+            if !there.is_empty() {
+                self.device.read_at(offset, there)?;
+            }
+        } else {
+            self.device.read_at(offset, buf)?;
+        }
         self.edits.apply(offset, buf);
         Ok(())
     }

@@ -22,7 +22,7 @@ pub enum RepairError {
     Recovery(#[source] JournalError),
     /// The change does not fit the journal, and a part of it would be damage.
     #[error(
-        "the change has {bytes} bytes, more than the image's journal takes at once; --undo FILE keeps the old bytes, so that a crash can be undone"
+        "the change has {bytes} bytes, and the image has no journal that takes them at once; --undo FILE keeps the old bytes, so that a crash can be undone"
     )]
     NeedsUndo {
         /// Bytes that change.

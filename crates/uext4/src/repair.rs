@@ -34,8 +34,8 @@ pub fn plan_tune(
     uext4_check::plan_tune(device, tuning, options.check(), progress)
 }
 
-/// Plans to make an image larger: so many blocks, which the device has already. The plans are carried out one after the other; there are
-/// none if the image has as many. Nothing is written.
+/// Plans to make an image larger: so many blocks, which the device has to have when the plans are carried out, one after the other. There
+/// are none if the image has as many. Nothing is written.
 ///
 /// # Errors
 /// As [`plan_tune`].
@@ -53,9 +53,11 @@ pub fn plan_grow(
     };
     let mut bytes = vec![0; SUPERBLOCK_SIZE];
     device.read_at(SUPERBLOCK_OFFSET, &mut bytes)?;
-    let reserve = Superblock::parse(&bytes).map_or(0, |sb| sb.geometry.reserved_gdt_blocks);
+    let sb = Superblock::parse(&bytes).map_err(CheckError::from)?;
+    let reserve = sb.geometry.reserved_gdt_blocks;
     let first = uext4_check::plan_tune(device, &tuning, options, progress)?;
-    let without = EditedDevice::new(device, &first.edits);
+    let len = blocks.saturating_mul(sb.geometry.block_size.into());
+    let without = EditedDevice::new(device, &first.edits).with_len(len);
     let reserve = u16::try_from(reserve).unwrap_or(u16::MAX);
     let second = uext4_check::plan_grow(&without, blocks, reserve, options, progress)?;
     match second.is_empty() {

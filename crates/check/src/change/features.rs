@@ -249,6 +249,9 @@ impl Changer<'_, '_, '_> {
                 "quota can't be enabled with ea_inode or inline_data, where e2fsck counts otherwise than Linux",
             ));
         }
+        if self.raw.ro_compat().contains(RoCompat::BIGALLOC) {
+            return Err(ChangeError::refused("quota can't be enabled with bigalloc"));
+        }
         for ino in [Ino::USER_QUOTA, Ino::GROUP_QUOTA] {
             files::add(self.ed, ino, 0)?;
         }

@@ -8,7 +8,7 @@
 //! | `error` | why a change is refused |
 //! | `tuning`, `fields` | settings; those that are fields of the superblock |
 //! | `features`, `files` | features, and the files that some of them need |
-//! | `checksums` | checksums of all metadata, for another seed |
+//! | `checksums` | checksums of descriptors, for another UUID |
 //! | `grow`, `shrink` | more blocks, and fewer |
 //! | `resize_inode` | the resize inode of a file system whose size changes |
 
@@ -66,7 +66,7 @@ pub fn plan_tune(
     let folding = examined.scanned.as_ref().map(|s| &s.folding[..]);
     features::change(tuning, folding.unwrap_or(&[]), &mut ed, &mut raw)?;
     let new = superblock(&raw)?;
-    let whole = checksums::rewrite(&mut ed, &new)?;
+    checksums::rewrite(&mut ed, &new)?;
     put_superblocks(&mut ed, &raw, &new.geometry)?;
     let mut patch = ed.into_patch();
     patch.drop_unchanged(device, &Edits::default())?;
@@ -80,7 +80,6 @@ pub fn plan_tune(
     let drops_journal = features::drops_journal(&cx.sb, &new);
     let first = drops_journal.then(|| patch.clone());
     let mut plan = completed(device, patch, &examined, options, progress)?;
-    plan.is_whole = whole;
     plan.first = first.unwrap_or_default();
     Ok(plan)
 }

@@ -1,6 +1,6 @@
 //! What is asked for.
 
-use uext4_ondisk::{ErrorsBehaviour, Feature};
+use uext4_ondisk::{Compat, ErrorsBehaviour, Feature};
 
 /// Blocks that only the reserved user may take.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -42,4 +42,12 @@ pub struct Tuning {
     pub features: Vec<(Feature, bool)>,
     /// Blocks of a new journal; by mke2fs's table if not given.
     pub journal_blocks: Option<u32>,
+}
+
+impl Tuning {
+    /// Whether it makes a journal.
+    pub fn adds_journal(&self) -> bool {
+        let journal = Feature::Compat(Compat::HAS_JOURNAL);
+        self.features.contains(&(journal, true))
+    }
 }

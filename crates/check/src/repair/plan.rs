@@ -276,10 +276,7 @@ impl Planner<'_> {
         progress: &dyn Progress,
     ) -> Result<bool> {
         let edits = std::mem::take(&mut self.plan.edits);
-        let edited = EditedDevice {
-            device,
-            edits: &edits,
-        };
+        let edited = EditedDevice::new(device, &edits);
         let found = self.examine_and_repair(&edited, options, progress);
         let is_first = edits.is_empty();
         self.plan.edits = edits;

@@ -4,7 +4,7 @@ use super::tune::planned;
 use crate::bar::Bar;
 use crate::size::FsSize;
 use crate::{device, diagnostics, show};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -72,11 +72,23 @@ pub fn run(args: &Args) -> Result<()> {
     let block_size = u64::from(before.block_size);
     let bytes = match args.size {
         Some(size) => size.bytes(Some(block_size)),
+        // What follows in the file may be another partition.
+        None if device::offset() > 0 && !args.minimum => {
+            bail!("{}: with --offset give SIZE", image.display())
+        }
         None => device.len(),
     };
     let blocks = bytes / block_size;
+    if before.blocks_count.saturating_mul(block_size) > device.len() {
+        bail!(
+            "{}: is shorter than its file system; `uext4 check` says what is missing",
+            image.display()
+        );
+    }
     let shrinks = args.minimum || blocks < before.blocks_count;
     let old_len = device.len();
+    // A file of its own, not a container, ends with the file system.
+    let is_own = std::fs::metadata(image).is_ok_and(|file| file.is_file() && file.len() == old_len);
     let resizer = Resizer {
         args,
         device: &device,
@@ -87,8 +99,8 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let after = superblock()?.geometry;
     let size = after.blocks_count * block_size;
-    let ends_there = old_len / block_size == before.blocks_count;
-    if shrinks && changed && ends_there && image.is_file() && device::offset() == 0 {
+    let ends_there = old_len / block_size == before.blocks_count && device::offset() == 0;
+    if changed && is_own && ends_there {
         let cut = device.set_len(size);
         cut.map_err(|e| diagnostics::device(image, e))?;
     }
@@ -127,24 +139,21 @@ impl Resizer<'_> {
         self.apply(&plans)
     }
 
-    /// True if it was smaller. The file grows first, and has its old size again if that is all that can be done.
+    /// True if it was smaller.
     fn grow(&self, blocks: u64, block_size: u64) -> Result<bool> {
         let options = CheckOptions::new().threads(self.args.threads);
-        let (device, old_len) = (self.device, self.device.len());
-        let len = blocks * block_size;
-        if len > old_len {
-            let grown = device.set_len(len);
-            grown.map_err(|e| diagnostics::device(&self.args.image, e))?;
-        }
+        let device = self.device;
         let bar = Bar::unless(self.args.quiet || self.args.json);
         let plans = planned(&self.args.image, device, || {
             plan_grow(&**device, blocks, &options, &bar)
         });
         drop(bar);
-        if plans.is_err() && len > old_len {
-            let _ = device.set_len(old_len);
+        let (plans, len) = (plans?, blocks * block_size);
+        if !plans.is_empty() && len > device.len() {
+            let grown = device.set_len(len);
+            grown.map_err(|e| diagnostics::device(&self.args.image, e))?;
         }
-        self.apply(&plans?)
+        self.apply(&plans)
     }
 
     fn apply(&self, plans: &[RepairPlan]) -> Result<bool> {

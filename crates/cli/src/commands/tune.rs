@@ -5,11 +5,12 @@ use crate::bar::Bar;
 use crate::{device, diagnostics, interrupt, quoted, show, size};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uext4::unstable::ondisk::Feature;
-use uext4::unstable::{ChangeError, RepairPlan, Reserved, Tuning, apply_repair, plan_tune};
+use uext4::unstable::{
+    ChangeError, RepairPlan, Reserved, Tuning, apply_repair, plan_tune, resume_repair,
+};
 use uext4::{BlockDevice, CheckOptions, DeviceOptions, ErrorsBehaviour, Filesystem, ImageOptions};
 
 /// Names of default mount options, as tune2fs has them, and their bits. Those of `data=` exclude each other.
@@ -36,8 +37,8 @@ const DAY: u32 = 86_400;
 ///
 /// The image is checked first, unless only fields of the superblock change, and after the change in memory: nothing is written unless it
 /// passes. The change is one transaction of the image's journal, so that a crash leaves it done or not done. Adding or removing the journal
-/// itself is done in an order that `uext4 check -p` completes. A change of the UUID of an image with metadata_csum, without
-/// metadata_csum_seed, writes all of its metadata: what does not fit the journal needs --undo.
+/// itself is done in an order that `uext4 check -p` completes. A new UUID needs metadata_csum_seed where there is metadata_csum, as
+/// checksums follow from the UUID otherwise: -O metadata_csum_seed -U random.
 ///
 /// Options of tune2fs are understood.
 #[derive(Debug, clap::Args)]
@@ -181,7 +182,9 @@ fn journal(list: &str) -> Result<u64, String> {
     let text = list.strip_prefix("size=");
     let text = text.ok_or("there is size=MEGABYTES".to_owned())?;
     match text.parse::<u64>() {
-        Ok(megabytes) => Ok(megabytes << 20),
+        Ok(megabytes) => megabytes
+            .checked_mul(1 << 20)
+            .ok_or_else(|| format!("`{text}` is too large")),
         Err(_) => size::parse(text),
     }
 }
@@ -248,13 +251,6 @@ pub fn run(args: &Args) -> Result<()> {
             bytes_written: bytes,
         });
     }
-    if plan.is_whole && !args.quiet {
-        let name = show::image(&args.image);
-        writeln!(
-            std::io::stdout(),
-            "{name}: all metadata was written, {bytes} bytes"
-        )?;
-    }
     Ok(())
 }
 
@@ -271,6 +267,9 @@ pub fn change(
 ) -> Result<RepairPlan> {
     let device = device::open(image, &DeviceOptions::read_write())
         .map_err(|e| diagnostics::device(image, e))?;
+    if let Some(undo) = undo {
+        resume_repair(&*device, undo)?;
+    }
     let bar = Bar::unless(quiet);
     let plan = planned(image, &device, || {
         plan_tune(&*device, tuning, options, &bar)
@@ -342,6 +341,9 @@ impl Args {
             features: self.features.clone().map_or(Vec::new(), |f| f.0),
             journal_blocks,
         };
+        if self.new_journal.is_some() && !tuning.adds_journal() {
+            bail!("-J is for a new journal: -O has_journal");
+        }
         if tuning == Tuning::default() {
             bail!("nothing to change; `uext4 tune --help` lists the settings");
         }

@@ -42,7 +42,7 @@ pub(super) fn plan_move(
     let inode = files::add(&mut ed, ino, count)?;
     let placed = map::read(&ed, &inode)?;
     if placed.runs.iter().any(behind) || placed.nodes.iter().any(|at| at.0 >= blocks) {
-        return Err(ChangeError::TooSmall { least: blocks });
+        return Err(ChangeError::TooSmall { least: blocks + 1 });
     }
     files::fill_journal(&mut ed, &inode, &super_block)?;
     let mut raw = cx.sb.raw.clone();

@@ -42,6 +42,7 @@ pub fn plan_shrink(
     refuse(&cx.sb)?;
     let least = space::least(cx)?;
     let old = cx.geo.blocks_count;
+    let blocks = blocks.map(|blocks| space::with_whole_groups(cx, blocks));
     drop(examined);
     match blocks {
         Some(blocks) if blocks >= old => Ok(Vec::new()),

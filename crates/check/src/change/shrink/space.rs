@@ -16,9 +16,7 @@ pub(super) fn least(cx: &Context<'_>) -> Result<u64> {
         .touched()
         .filter(|ino| cx.inodes.state(*ino).used());
     let inodes = inodes.count() as u64;
-    let metadata = |group: GroupNo| {
-        u64::from(geo.base_meta_blocks(group)) + 2 + u64::from(geo.itable_blocks_per_group)
-    };
+    let metadata = |group: GroupNo| of_metadata(geo, group);
     let all: u64 = (0..geo.groups_count).map(GroupNo).map(metadata).sum();
     let files = claimed(cx).saturating_sub(all);
     let mut needs = u64::from(geo.first_data_block) + files;
@@ -36,6 +34,23 @@ pub(super) fn least(cx: &Context<'_>) -> Result<u64> {
     Err(ChangeError::TooSmall {
         least: geo.blocks_count,
     })
+}
+
+/// The number of blocks, without a last group that has no room for its own metadata.
+pub(super) fn with_whole_groups(cx: &Context<'_>, blocks: u64) -> u64 {
+    let geo = &cx.geo;
+    let inside = blocks.saturating_sub(geo.first_data_block.into());
+    let last = GroupNo((inside.saturating_sub(1) / u64::from(geo.blocks_per_group)) as u32);
+    let start = geo.group_first_block(last).0;
+    match blocks.saturating_sub(start) < of_metadata(geo, last) {
+        true => start,
+        false => blocks,
+    }
+}
+
+/// Blocks of the metadata of a group.
+fn of_metadata(geo: &Geometry, group: GroupNo) -> u64 {
+    u64::from(geo.base_meta_blocks(group)) + 2 + u64::from(geo.itable_blocks_per_group)
 }
 
 /// Blocks in use.

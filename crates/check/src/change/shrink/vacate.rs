@@ -1,7 +1,9 @@
 //! Moves of everything behind the new end, while the file system keeps its size.
 
 use super::renumber::Numbers;
-use crate::change::{ChangeError, Result, completed, examine_sound, put_superblocks, superblock};
+use crate::change::{
+    ChangeError, Result, completed, examine_sound, files, put_superblocks, superblock,
+};
 use crate::passes::Stage;
 use crate::prelude::*;
 use crate::repair::editor::Editor;
@@ -78,7 +80,7 @@ impl Mover<'_, '_> {
     fn take(&mut self) -> Result<Pblk> {
         let end = self.end;
         let at = self.ed.allocate().filter(|at| at.0 < end);
-        at.ok_or(ChangeError::TooSmall { least: end })
+        at.ok_or(ChangeError::TooSmall { least: end + 1 })
     }
 
     fn is_behind(&self, at: Pblk) -> bool {
@@ -119,6 +121,9 @@ impl Mover<'_, '_> {
         if changed {
             inode.encode_into(&mut raw, &self.ed.cx.params);
             self.ed.put_inode(new_ino, &raw)?;
+            if new_ino != ino {
+                files::remove(&mut self.ed, ino)?;
+            }
         }
         Ok(())
     }
@@ -217,11 +222,11 @@ impl Mover<'_, '_> {
         own.reverse();
         let mut pool = NodePool::new(own);
         if !map::write(&mut self.ed, new_ino, inode, &new, &mut pool) {
-            return Err(ChangeError::TooSmall { least: end });
+            return Err(ChangeError::TooSmall { least: end + 1 });
         }
         let now = map::read(&self.ed, inode)?.nodes;
         if now.iter().any(|at| self.is_behind(*at)) {
-            return Err(ChangeError::TooSmall { least: end });
+            return Err(ChangeError::TooSmall { least: end + 1 });
         }
         let sectors = u64::from(cx.geo.block_size / 512);
         inode.blocks += now.len() as u64 * sectors;
@@ -302,7 +307,9 @@ impl Mover<'_, '_> {
             if old.inode_table.0.saturating_add(table_blocks.into()) > self.end {
                 let to = self.ed.allocate_run(table_blocks);
                 let to = to.filter(|to| to.0.saturating_add(table_blocks.into()) <= self.end);
-                let to = to.ok_or(ChangeError::TooSmall { least: self.end })?;
+                let to = to.ok_or(ChangeError::TooSmall {
+                    least: self.end + 1,
+                })?;
                 for i in 0..u64::from(table_blocks) {
                     let block = self.ed.block(Pblk(old.inode_table.0 + i))?;
                     self.ed.put_block(Pblk(to.0 + i), &block);
