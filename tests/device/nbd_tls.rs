@@ -78,7 +78,7 @@ fn a_server_that_can_not_be_trusted_is_refused() {
     for (name, why) in [
         (
             with(&server, &other.of_client(), ""),
-            "no known authority has signed",
+            "no known CA has signed",
         ),
         (with(&elsewhere, &client, ""), "is not for 127.0.0.1"),
         (with(&expired, &client, ""), "has expired"),

@@ -1,7 +1,7 @@
 //! Images that are made larger: every shape stays sound, keeps its files and has the size that resize2fs gives it; a crash at any write
 //! leaves the old size or the new one.
 //!
-//! `UEXT4_TUNE_SHARE` sets that each size is tried on every so many shapes: 1 for all.
+//! `UEXT4_TUNE_SHARE` sets that each size is tried on every so many shapes, and of what a crash can leave every so many states: 1 for all.
 
 use crate::support::{Base, all_of, contents::Contents, loss::losses, plan, repaired};
 use crate::verifier::{e2fsck, have_tools, run, scratch, shapes::SHAPES};
@@ -137,7 +137,8 @@ fn a_crash_leaves_the_old_size_or_the_new() {
             let device: Arc<dyn BlockDevice> = recorded.clone();
             uext4_repair::apply(&device, &planned, None).expect("apply");
             let log = recorded.log();
-            let all = (0..=log.ops.len()).map(Cut::at);
+            let share = env_number("UEXT4_TUNE_SHARE", 4) as usize;
+            let all = (0..=log.ops.len()).step_by(share).map(Cut::at);
             let cuts: Vec<Cut> = all.flat_map(|cut| [cut, cut.seeded(rng.u64(..))]).collect();
             for cut in cuts {
                 points += 1;
