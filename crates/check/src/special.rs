@@ -93,7 +93,7 @@ impl Scanner<'_, '_> {
             Ino::ROOT => false,
             Ino::RESIZE => {
                 if inode.mode != 0 || inode.links != 0 || inode.i_block != [0; 60] {
-                    let note = Fault::new(FaultKind::ResizeInode).note().ino(ino);
+                    let note = Fault::new(FaultKind::InodeReserved).note().ino(ino);
                     self.faults
                         .push(note.detail("not clear, without resize_inode"));
                 }

@@ -174,6 +174,7 @@ fn is_mended(fault: &Fault) -> bool {
                 | FaultKind::SuperblockFreeInodes
                 | FaultKind::BackupSuperblock
                 | FaultKind::QuotaInode
+                | FaultKind::InodeReserved
         )
 }
 
