@@ -3,17 +3,13 @@
 //!
 //! `UEXT4_TUNE_SHARE` sets that each size is tried on every so many shapes, and of what a crash can leave every so many states: 1 for all.
 
-use crate::support::{Base, all_of, contents::Contents, loss::losses, plan, repaired};
-use crate::verifier::{e2fsck, have_tools, run, scratch, shapes::SHAPES};
+use crate::support::changes::{Crashes, problems, superblock};
+use crate::support::{Base, contents::Contents, repaired};
+use crate::verifier::{have_tools, run, scratch, shapes::SHAPES};
 use uext4_check::{ChangeError, CheckOptions, EditedDevice, NoProgress, Plan, Tuning};
 use uext4_check::{plan_grow, plan_tune};
 use uext4_ondisk::{Compat, Feature, Incompat, Superblock};
-use uext4_testkit::device::{Cut, RecordDevice};
 use uext4_testkit::prelude::*;
-
-pub fn superblock(bytes: &[u8]) -> Superblock {
-    Superblock::parse(&bytes[1024..2048]).expect("superblock")
-}
 
 /// The plans that make an image larger, whose device has the new size already.
 fn plans(bytes: &[u8]) -> Result<Vec<Plan>, ChangeError> {
@@ -44,19 +40,6 @@ fn grown(bytes: &[u8], len: usize) -> Vec<u8> {
         bytes = repaired(&bytes, &plan);
     }
     bytes
-}
-
-/// What is wrong with an image.
-pub fn problems(before: &Contents, after: &[u8], has_mmp: bool, path: &Path) -> Vec<String> {
-    let mut wrong = losses(before, before, &Contents::read(after));
-    let ours = plan(after).expect("check");
-    wrong.extend(ours.decisions.iter().map(|d| d.fault.to_string()));
-    fs::write(path, after).expect("write");
-    if !has_mmp && !e2fsck(path).0 {
-        wrong.push(e2fsck(path).1);
-    }
-    wrong.truncate(4);
-    wrong
 }
 
 /// The blocks that resize2fs makes of an image: as many as the device has, or as few as there can be.
@@ -96,7 +79,7 @@ fn every_shape_grows() {
             descs += u64::from(new.geometry.desc_blocks > old.geometry.desc_blocks);
             let meta_bg = |sb: &Superblock| sb.incompat.contains(Incompat::META_BG);
             meta += u64::from(meta_bg(&new) && !meta_bg(&old));
-            let wrong = problems(&before, &after, base.has_mmp, &path);
+            let wrong = problems(&before, &after, &path);
             failed.extend(wrong.iter().map(|wrong| format!("{name}: {wrong}")));
             if base.has_mmp {
                 continue;
@@ -117,59 +100,22 @@ fn a_crash_leaves_the_old_size_or_the_new() {
     require!(have_tools());
     let dir = scratch();
     let path = dir.path().join("grown.img");
-    let (mut points, mut failed) = (0, Vec::new());
-    // With a journal and a resize inode, without a journal, with meta_bg, with orphan_file.
+    let share = env_number("UEXT4_TUNE_SHARE", 8);
+    let mut crashes = Crashes::new(&path, share);
+    // With a journal and a resize inode, with meta_bg, without a journal, with orphan_file.
     let share = env_number("UEXT4_TUNE_SHARE", 2) as usize;
     for shape in [0, 6, 1, 16].into_iter().step_by(share) {
         let base = Base::make(shape, dir.path());
         let before = Contents::read(base.bytes());
         let mut bytes = base.bytes().to_vec();
         bytes.resize(3 * bytes.len(), 0xa5);
-        let sizes = [
-            superblock(&bytes).geometry.blocks_count,
-            superblock(&grown(base.bytes(), bytes.len()))
-                .geometry
-                .blocks_count,
-        ];
-        let mut rng = Rng::with_seed(shape as u64);
+        let blocks = |bytes: &[u8]| superblock(bytes).geometry.blocks_count;
+        let sizes = [blocks(&bytes), blocks(&grown(base.bytes(), bytes.len()))];
         for planned in plans(&bytes).expect("plans") {
-            let memory = MemoryDevice::from_bytes(&bytes);
-            let recorded = Arc::new(RecordDevice::new(memory).expect("record"));
-            let device: Arc<dyn BlockDevice> = recorded.clone();
-            uext4_repair::apply(&device, &planned, None).expect("apply");
-            let log = recorded.log();
-            let share = env_number("UEXT4_TUNE_SHARE", 8) as usize;
-            let all = (0..=log.ops.len()).step_by(share).map(Cut::at);
-            let cuts: Vec<Cut> = all.flat_map(|cut| [cut, cut.seeded(rng.u64(..))]).collect();
-            for cut in cuts {
-                points += 1;
-                let left = all_of(&log.replay(&cut));
-                let ended = match plan(&left) {
-                    Ok(again) if again.mends_all() => repaired(&left, &again),
-                    Ok(again) => {
-                        let fault = again.after.faults.first();
-                        failed.push(format!("{shape} {cut:?}: {fault:?}"));
-                        continue;
-                    }
-                    Err(e) => {
-                        failed.push(format!("{shape} {cut:?}: {e}"));
-                        continue;
-                    }
-                };
-                let mut wrong = problems(&before, &ended, base.has_mmp, &path);
-                let blocks = superblock(&ended).geometry.blocks_count;
-                if !sizes.contains(&blocks) {
-                    wrong.push(format!("{blocks} blocks, not one of {sizes:?}"));
-                }
-                failed.extend(
-                    wrong
-                        .iter()
-                        .map(|wrong| format!("{shape} {cut:?}: {wrong}")),
-                );
-            }
-            bytes = all_of(&*device);
+            bytes = crashes.of(base.options, &before, &bytes, &planned, &|sb| {
+                sizes.contains(&sb.geometry.blocks_count)
+            });
         }
     }
-    println!("{points} points");
-    assert!(points > 20 && failed.is_empty(), "{}", failed.join("\n"));
+    crashes.end();
 }

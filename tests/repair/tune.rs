@@ -3,11 +3,11 @@
 //!
 //! `UEXT4_TUNE_SHARE` sets that each feature is changed on every so many shapes: 1 for all.
 
-use crate::support::{Base, all_of, contents::Contents, loss::losses, plan, repaired};
-use crate::verifier::{e2fsck, have_tools, scratch, shapes::SHAPES};
+use crate::support::changes::{Crashes, problems, superblock};
+use crate::support::{Base, contents::Contents, plan, repaired};
+use crate::verifier::{have_tools, scratch, shapes::SHAPES};
 use uext4_check::{ChangeError, CheckOptions, NoProgress, Plan, Reserved, Tuning, plan_tune};
 use uext4_ondisk::{Feature, Superblock};
-use uext4_testkit::device::{Cut, RecordDevice};
 use uext4_testkit::prelude::*;
 
 /// Features that are changed one at a time, each from what the image has.
@@ -34,10 +34,6 @@ const FEATURES: &[&str] = &[
     "verity",
     "read-only",
 ];
-
-fn superblock(bytes: &[u8]) -> Superblock {
-    Superblock::parse(&bytes[1024..2048]).expect("superblock")
-}
 
 fn has(sb: &Superblock, feature: Feature) -> bool {
     match feature {
@@ -87,19 +83,6 @@ fn another_uuid() -> Tuning {
     }
 }
 
-/// What is wrong with an image after a change.
-fn problems(before: &Contents, after: &[u8], has_mmp: bool, path: &Path) -> Vec<String> {
-    let mut wrong = losses(before, before, &Contents::read(after));
-    let ours = plan(after).expect("check");
-    wrong.extend(ours.decisions.iter().map(|d| d.fault.to_string()));
-    fs::write(path, after).expect("write");
-    if !has_mmp && !e2fsck(path).0 {
-        wrong.push(e2fsck(path).1);
-    }
-    wrong.truncate(4);
-    wrong
-}
-
 /// The plan of a change, but for images that it can't be made on.
 fn made(bytes: &[u8], tuning: &Tuning, name: &str) -> Option<Plan> {
     match tuned(bytes, tuning) {
@@ -129,7 +112,7 @@ fn fields_and_the_uuid_change_on_every_shape() {
         assert!(raw.mount_opts.starts_with(b"noatime\0"), "{name}");
         let share = raw.blocks_count() / 100;
         assert_eq!(raw.reserved_blocks_count(), share, "{name}");
-        let wrong = problems(&before, &after, base.has_mmp, &path);
+        let wrong = problems(&before, &after, &path);
         failed.extend(wrong.iter().map(|wrong| format!("{name}: fields: {wrong}")));
         let Some(plan) = made(&after, &another_uuid(), name) else {
             // Checksums would be others.
@@ -142,7 +125,7 @@ fn fields_and_the_uuid_change_on_every_shape() {
         };
         let after = repaired(&after, &plan);
         assert_eq!(superblock(&after).raw.uuid, *b"another UUID ...", "{name}");
-        let wrong = problems(&before, &after, base.has_mmp, &path);
+        let wrong = problems(&before, &after, &path);
         failed.extend(wrong.iter().map(|wrong| format!("{name}: UUID: {wrong}")));
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
@@ -171,16 +154,13 @@ fn features_change_on_every_shape() {
             let after = repaired(base.bytes(), &plan);
             assert_eq!(has(&superblock(&after), feature), on, "{name}");
             *changed.entry((*word, on)).or_insert(0) += 1;
-            let has_mmp = superblock(&after)
-                .incompat
-                .contains(uext4_ondisk::Incompat::MMP);
-            let wrong = problems(&before, &after, has_mmp, &path);
+            let wrong = problems(&before, &after, &path);
             failed.extend(wrong.iter().map(|wrong| format!("{name}: {wrong}")));
             // And back, where that is possible.
             if let Some(plan) = made(&after, &one(feature, !on), &name) {
                 let back = repaired(&after, &plan);
                 assert_eq!(has(&superblock(&back), feature), !on, "{name}");
-                let wrong = problems(&before, &back, base.has_mmp, &path);
+                let wrong = problems(&before, &back, &path);
                 failed.extend(wrong.iter().map(|wrong| format!("{name}, back: {wrong}")));
             }
         }
@@ -191,13 +171,6 @@ fn features_change_on_every_shape() {
         let made = [true, false].map(|on| changed.contains_key(&(*word, on)));
         assert!(made[0] || made[1], "{word} was never changed");
     }
-}
-
-/// What a change wrote, and where it can end.
-fn cuts(ops: usize, rng: &mut Rng) -> Vec<Cut> {
-    let share = env_number("UEXT4_TUNE_SHARE", 8) as usize;
-    let all = (0..=ops).step_by(share).map(Cut::at);
-    all.flat_map(|cut| [cut, cut.seeded(rng.u64(..))]).collect()
 }
 
 #[test]
@@ -218,61 +191,23 @@ fn a_crash_leaves_the_old_settings_or_the_new() {
         let feature = Feature::parse_name(word).expect("feature");
         changes.push(one(feature, !has(&superblock(&base), feature)));
     }
-    let (mut points, mut failed) = (0, Vec::new());
-    for (i, tuning) in changes.iter().enumerate() {
+    let mut crashes = Crashes::new(&path, env_number("UEXT4_TUNE_SHARE", 8));
+    for tuning in &changes {
         let Some(planned) = made(&base, tuning, "crash") else {
             continue;
         };
-        let (old, new) = (superblock(&base), superblock(&repaired(&base, &planned)));
-        let memory = MemoryDevice::from_bytes(&base);
-        let recorded = Arc::new(RecordDevice::new(memory).expect("record"));
-        let device: Arc<dyn BlockDevice> = recorded.clone();
-        uext4_repair::apply(&device, &planned, None).expect("apply");
-        let log = recorded.log();
-        for cut in cuts(log.ops.len(), &mut Rng::with_seed(i as u64)) {
-            points += 1;
-            let left = all_of(&log.replay(&cut));
-            let ended = match plan(&left) {
-                Ok(again) if again.mends_all() => repaired(&left, &again),
-                Ok(again) => {
-                    failed.push(format!("{i} {cut:?}: {:?}", again.after.faults.first()));
-                    continue;
-                }
-                Err(e) => {
-                    failed.push(format!("{i} {cut:?}: {e}"));
-                    continue;
-                }
-            };
-            let now = superblock(&ended);
-            let is = |sb: &Superblock| {
-                (
-                    now.raw.uuid,
-                    now.raw.volume_name,
-                    now.compat,
-                    now.incompat,
-                    now.ro_compat,
-                ) == (
-                    sb.raw.uuid,
-                    sb.raw.volume_name,
-                    sb.compat,
-                    sb.incompat,
-                    sb.ro_compat,
-                )
-            };
-            let has_mmp = now.incompat.contains(uext4_ondisk::Incompat::MMP);
-            let mut wrong = problems(&before, &ended, has_mmp, &path);
-            if !is(&old) && !is(&new) {
-                wrong.push("settings are neither the old nor the new".to_owned());
-            }
-            failed.extend(wrong.iter().map(|wrong| format!("{i} {cut:?}: {wrong}")));
-        }
+        let new = repaired(&base, &planned);
+        let settings = |sb: &Superblock| {
+            let features = (sb.compat, sb.incompat, sb.ro_compat);
+            (sb.raw.uuid, sb.raw.volume_name, features)
+        };
+        let either = [&base, &new].map(|bytes| settings(&superblock(bytes)));
+        let name = format!("{tuning:?}");
+        crashes.of(&name, &before, &base, &planned, &|sb| {
+            either.contains(&settings(sb))
+        });
     }
-    println!("{points} points");
-    assert!(
-        points > 20 && failed.is_empty(),
-        "{points}: {}",
-        failed.join("\n")
-    );
+    crashes.end();
 }
 
 #[test]

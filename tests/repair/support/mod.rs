@@ -1,5 +1,6 @@
 //! Damaged images, and what repairs leave of them.
 
+pub mod changes;
 pub mod contents;
 pub mod loss;
 

@@ -8,7 +8,8 @@
 //! the superblock, is one transaction.
 
 use super::{
-    ChangeError, Result, completed, examine_sound, put_superblocks, resize_inode, superblock,
+    ChangeError, Result, completed, context, examine_sound, put_superblocks, resize_inode,
+    superblock,
 };
 use crate::passes::Stage;
 use crate::prelude::*;
@@ -38,9 +39,7 @@ pub fn plan_grow(
     progress: &dyn Progress,
 ) -> Result<Plan> {
     let examined = examine_sound(device, Stage::Groups, options, progress)?;
-    let Some(cx) = &examined.cx else {
-        return Err(ChangeError::Faulty);
-    };
+    let cx = context(&examined)?;
     refuse(&cx.sb, blocks)?;
     let mut ed = Editor::new(cx);
     let raw = grown(&ed, blocks, reserve)?;

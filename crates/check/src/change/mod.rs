@@ -27,6 +27,7 @@ pub use grow::plan_grow;
 pub use shrink::plan_shrink;
 pub use tuning::{Reserved, Tuning};
 
+use crate::context::Context;
 use crate::edits::{EditedDevice, Edits};
 use crate::fault::{Fault, Faults, Level};
 use crate::passes::{self, Examined, Stage};
@@ -57,9 +58,7 @@ pub fn plan_tune(
         Stage::Groups
     };
     let examined = examine_sound(device, last, options, progress)?;
-    let Some(cx) = &examined.cx else {
-        return Err(ChangeError::Faulty);
-    };
+    let cx = context(&examined)?;
     let mut raw = cx.sb.raw.clone();
     fields::change(tuning, &cx.sb, &mut raw)?;
     let mut ed = Editor::new(cx);
@@ -114,6 +113,33 @@ fn examine_sound<'d>(
     Ok(examined)
 }
 
+/// What a check of a sound image knows.
+fn context<'e, 'd>(examined: &'e Examined<'d>) -> Result<&'e Context<'d>> {
+    examined.cx.as_ref().ok_or(ChangeError::Faulty)
+}
+
+/// Checks an image with changes up to a stage, whatever faults it has.
+fn examine_changed<'d>(
+    edited: &'d EditedDevice<'_>,
+    last: Stage,
+    options: &CheckOptions,
+    progress: &'d dyn Progress,
+) -> Result<(Examined<'d>, CheckReport)> {
+    let mut report = CheckReport::default();
+    let mut faults = Faults::new(options.faults_max);
+    let mut stop = |stage, _: &Faults, _: &CheckReport| stage == last;
+    let examined = passes::examine(
+        edited,
+        options,
+        progress,
+        &mut report,
+        &mut faults,
+        &mut stop,
+    )?;
+    report.take(faults);
+    Ok((examined, report))
+}
+
 fn is_fault(fault: &Fault) -> bool {
     fault.level == Level::Fault
 }
@@ -150,19 +176,8 @@ fn of_superblock(
     options: &CheckOptions,
     progress: &dyn Progress,
 ) -> Result<Plan> {
-    let mut report = CheckReport::default();
-    let mut faults = Faults::new(options.faults_max);
     let edited = EditedDevice::new(device, &edits);
-    let mut stop = |_, _: &Faults, _: &CheckReport| true;
-    passes::examine(
-        &edited,
-        options,
-        progress,
-        &mut report,
-        &mut faults,
-        &mut stop,
-    )?;
-    report.take(faults);
+    let (_, report) = examine_changed(&edited, Stage::Superblock, options, progress)?;
     if let Some(fault) = report.faults.first() {
         return Err(ChangeError::refused(fault.to_string()));
     }

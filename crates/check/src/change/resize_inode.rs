@@ -1,12 +1,12 @@
 //! The resize inode of a file system whose size changes.
 
-use super::{ChangeError, Result};
+use super::{Result, context, examine_changed};
 use crate::edits::{EditedDevice, Edits};
-use crate::passes::{self, Stage};
+use crate::passes::Stage;
 use crate::prelude::*;
 use crate::repair::editor::Editor;
 use crate::repair::resize;
-use crate::report::{CheckOptions, CheckReport, Progress};
+use crate::report::{CheckOptions, Progress};
 
 /// Adds the resize inode of the changed image to the changes.
 ///
@@ -20,21 +20,8 @@ pub(super) fn write(
 ) -> Result<Edits> {
     let made = {
         let edited = EditedDevice::new(device, &patch);
-        let mut report = CheckReport::default();
-        let mut faults = Faults::new(options.faults_max);
-        let mut stop = |stage, _: &Faults, _: &CheckReport| stage == Stage::Inodes;
-        let examined = passes::examine(
-            &edited,
-            options,
-            progress,
-            &mut report,
-            &mut faults,
-            &mut stop,
-        )?;
-        let Some(cx) = &examined.cx else {
-            return Err(ChangeError::Faulty);
-        };
-        let mut ed = Editor::new(cx);
+        let (examined, _) = examine_changed(&edited, Stage::Inodes, options, progress)?;
+        let mut ed = Editor::new(context(&examined)?);
         resize::write(&mut ed)?;
         ed.into_patch()
     };

@@ -1,7 +1,7 @@
 //! The new size, once nothing lies behind it.
 
 use crate::change::resize_inode;
-use crate::change::{ChangeError, Result, completed, examine_sound, put_superblocks, superblock};
+use crate::change::{Result, completed, context, examine_sound, put_superblocks, superblock};
 use crate::passes::Stage;
 use crate::prelude::*;
 use crate::repair::editor::Editor;
@@ -20,9 +20,7 @@ pub(super) fn plan_cut(
     progress: &dyn Progress,
 ) -> Result<Plan> {
     let examined = examine_sound(device, Stage::Groups, options, progress)?;
-    let Some(cx) = &examined.cx else {
-        return Err(ChangeError::Faulty);
-    };
+    let cx = context(&examined)?;
     let mut ed = Editor::new(cx);
     let raw = smaller(&cx.sb, blocks);
     let new = superblock(&raw)?;

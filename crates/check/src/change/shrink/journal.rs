@@ -1,6 +1,8 @@
 //! Moves of the journal, which can't be a part of a transaction in it.
 
-use crate::change::{ChangeError, Result, completed, examine_sound, files, put_superblocks};
+use crate::change::{
+    ChangeError, Result, completed, context, examine_sound, files, put_superblocks,
+};
 use crate::passes::Stage;
 use crate::prelude::*;
 use crate::repair::editor::Editor;
@@ -20,9 +22,7 @@ pub(super) fn plan_move(
     progress: &dyn Progress,
 ) -> Result<Plan> {
     let examined = examine_sound(device, Stage::Groups, options, progress)?;
-    let Some(cx) = &examined.cx else {
-        return Err(ChangeError::Faulty);
-    };
+    let cx = context(&examined)?;
     let Some(ino) = cx.sb.journal_ino() else {
         return Ok(Plan::default());
     };

@@ -18,7 +18,7 @@ mod renumber;
 mod space;
 mod vacate;
 
-use super::{ChangeError, Result, examine_sound};
+use super::{ChangeError, Result, context, examine_sound};
 use crate::edits::{EditedDevice, Edits};
 use crate::passes::Stage;
 use crate::prelude::*;
@@ -36,9 +36,7 @@ pub fn plan_shrink(
     progress: &dyn Progress,
 ) -> Result<Vec<Plan>> {
     let examined = examine_sound(device, Stage::Groups, options, progress)?;
-    let Some(cx) = &examined.cx else {
-        return Err(ChangeError::Faulty);
-    };
+    let cx = context(&examined)?;
     refuse(&cx.sb)?;
     let least = space::least(cx)?;
     let old = cx.geo.blocks_count;

@@ -8,7 +8,7 @@ use crate::prelude::*;
 /// The number of blocks in which everything in use has room, if no tree needs more of them.
 ///
 /// # Errors
-/// There is no such size.
+/// Only the size that it has is enough.
 pub(super) fn least(cx: &Context<'_>) -> Result<u64> {
     let geo = &cx.geo;
     let inodes = cx

@@ -2,7 +2,7 @@
 
 use super::renumber::Numbers;
 use crate::change::{
-    ChangeError, Result, completed, examine_sound, files, put_superblocks, superblock,
+    ChangeError, Result, completed, context, examine_sound, files, put_superblocks, superblock,
 };
 use crate::passes::Stage;
 use crate::prelude::*;
@@ -28,9 +28,7 @@ pub(super) fn plan_move(
     progress: &dyn Progress,
 ) -> Result<Plan> {
     let examined = examine_sound(device, Stage::Groups, options, progress)?;
-    let Some(cx) = &examined.cx else {
-        return Err(ChangeError::Faulty);
-    };
+    let cx = context(&examined)?;
     let geo = &cx.geo;
     let groups = blocks.saturating_sub(geo.first_data_block.into());
     let groups = groups.div_ceil(geo.blocks_per_group.into()) as u32;
