@@ -75,7 +75,9 @@ impl<'a> Crashes<'a> {
                 Err(e) => Err(e.to_string()),
             };
             let mut ends = vec![("repaired", ours)];
-            if !superblock(&left).incompat.contains(Incompat::MMP) {
+            // A superblock that was torn only our repair finds in the log (docs/SEMANTICS.md).
+            let there = Superblock::parse(&left[1024..2048]);
+            if there.is_ok_and(|sb| !sb.incompat.contains(Incompat::MMP)) {
                 ends.push(("by e2fsck", Ok(self.by_e2fsck(&left))));
             }
             for (how, end) in ends {
