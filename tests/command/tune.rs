@@ -181,3 +181,18 @@ fn an_image_has_the_size_of_its_file() {
         vec![0xa5; 3_000_001]
     );
 }
+
+#[test]
+fn files_are_put_together() {
+    let workdir = made(&[]);
+    workdir.ok(&["resize", "--defragment", "all", "a.img"]);
+    let one = ["resize", "--defragment", "/", "--json", "a.img"];
+    let said = workdir.ok(&one);
+    assert!(said.contains("\"moved\": 0"), "{said}");
+    workdir.assert_clean("a.img");
+    workdir.refuses(
+        1,
+        &["resize", "--defragment", "/missing", "a.img"],
+        "no such file or directory",
+    );
+}

@@ -74,7 +74,7 @@ pub use block_allocator::BlockAllocator;
 pub use deletion::Deletion;
 pub use directory::Directory;
 pub use error::{Ext4Error, Result};
-pub use file::FileIo;
+pub use file::{FileIo, Fragments};
 pub use fs::Ext4;
 pub use generation::GenerationVariant;
 pub use group::bitmap;

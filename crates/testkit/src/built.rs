@@ -73,7 +73,7 @@ fn build(args: &[&str]) -> Result<PathBuf> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo
         .current_dir(WORKSPACE)
-        .args(["build", "--quiet", "--workspace", "--test", "loom_bitmap"]);
+        .args(["build", "--quiet", "--workspace", "--test", "structure"]);
     cargo.args(args).arg("--target-dir").arg(target);
     if profile.ends_with("release") {
         cargo.arg("--release");

@@ -124,7 +124,7 @@ pub use uext4_check::{
     CheckError, CheckReport, Fault, FaultKind, Level as FaultLevel, NoProgress as NoCheckProgress,
     Progress as CheckProgress,
 };
-pub use uext4_ext4::{AtimeUpdate, DataMode};
+pub use uext4_ext4::{AtimeUpdate, DataMode, Fragments};
 pub use uext4_ondisk::{ErrorsBehaviour, GroupNo, Ino, InodeFlags, Pblk};
 pub use uext4_vfs::{
     Access, Caller, Capabilities, Errno, Error, Fallocate, FiemapExtent, FiemapFlags, FiemapOf,

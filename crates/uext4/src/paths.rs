@@ -12,11 +12,11 @@ use crate::operation;
 use crate::read_dir::ReadDir;
 use std::collections::HashSet;
 use std::iter;
-use uext4_ext4::InodeRef;
+use uext4_ext4::{Fragments, InodeRef};
 use uext4_ondisk::InodeFlags;
 use uext4_vfs::{
     Access, Caller, Errno, Error, FileKind, FileSystem, NewKind, NewNode, Parent, RenameFlags,
-    Result, SetAttr, TimeSet, WalkFlags, XattrFlags,
+    Result, SetAttr, TimeSet, WalkFlags, XattrFlags, permission::is_owner_or_capable,
 };
 
 /// Bytes that [`Filesystem::copy`] and [`Filesystem::read`] move at once.
@@ -71,6 +71,42 @@ impl Filesystem {
     pub fn copy(&self, from: impl ImagePath, to: impl ImagePath) -> Result<u64> {
         let (from, to) = (from.as_bytes(), to.as_bytes());
         operation::run("copy", None, from, || self.copy_file(from, to))
+    }
+
+    /// Moves the data of a file to blocks that lie together, if that gives it fewer pieces, and says how many it had and has. Size, times and
+    /// handles stay; others wait that read or write the file meanwhile.
+    ///
+    /// # Crash
+    /// The file has all of its data, at the old place or the new one.
+    ///
+    /// # Errors
+    /// `EINVAL`, `EISDIR`: not a regular file; a symbolic link is not followed. `EOPNOTSUPP`: it has no extents, or its data is in its inode or
+    /// journaled. `EFBIG`, `ENOSPC`: a file in too many pieces for one transaction. `EPERM`: not the owner. `EROFS`.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # let fs = uext4::Filesystem::open("disk.img", &uext4::ImageOptions::read_write())?;
+    /// let moved = fs.defragment("/var/log/journal")?;
+    /// println!("{} pieces, before {}", moved.after, moved.before);
+    /// # Ok::<(), uext4::Error>(())
+    /// ```
+    pub fn defragment(&self, path: impl ImagePath) -> Result<Fragments> {
+        let path = path.as_bytes();
+        operation::run("defragment", None, path, || {
+            let inode = self.session.resolve(path, NO_FOLLOW)?;
+            let (fs, attr) = (self.engine(), self.vfs().getattr(&inode)?);
+            if !is_owner_or_capable(&attr, self.caller()) {
+                return Err(Errno::EPERM.into());
+            }
+            let found = fs.volume.report(fs.files.fragments(&inode))?;
+            if found.before <= found.after {
+                return Ok(found);
+            }
+            let root = fs.volume.report(fs.namei.root())?;
+            let spare = fs.namei.tmpfile(&Caller::root(), root, 0o600);
+            let spare = fs.volume.report(spare)?;
+            fs.volume.report(fs.files.defragment(&inode, &spare))
+        })
     }
 
     fn copy_file(&self, from: &[u8], to: &[u8]) -> Result<u64> {

@@ -58,10 +58,24 @@ impl<'a> Crashes<'a> {
         planned: &Plan,
         fits: &dyn Fn(&Superblock) -> bool,
     ) -> Vec<u8> {
+        self.after(name, before, bytes, fits, &|device| {
+            uext4_repair::apply(device, planned, None).expect("apply");
+        })
+    }
+
+    /// The same of any work on the image.
+    pub fn after(
+        &mut self,
+        name: &str,
+        before: &Contents,
+        bytes: &[u8],
+        fits: &dyn Fn(&Superblock) -> bool,
+        work: &dyn Fn(&Arc<dyn BlockDevice>),
+    ) -> Vec<u8> {
         let memory = MemoryDevice::from_bytes(bytes);
         let recorded = Arc::new(RecordDevice::new(memory).expect("record"));
         let device: Arc<dyn BlockDevice> = recorded.clone();
-        uext4_repair::apply(&device, planned, None).expect("apply");
+        work(&device);
         let log = recorded.log();
         let mut rng = Rng::with_seed(log.ops.len() as u64);
         let all = (0..=log.ops.len()).step_by(self.share).map(Cut::at);

@@ -23,8 +23,13 @@ pub struct Base {
 impl Base {
     /// Makes the image of a shape.
     pub fn make(number: usize, dir: &Path) -> Base {
+        Base::with_files(number, 300, dir)
+    }
+
+    /// Makes it with so many files in its largest directory.
+    pub fn with_files(number: usize, files: usize, dir: &Path) -> Base {
         let shape: &Shape = &SHAPES[number];
-        let path = shapes::make(shape, dir, 300);
+        let path = shapes::make(shape, dir, files);
         let image = DamagedImage::new(fs::read(&path).expect("image"));
         Base {
             options: shape.options,

@@ -167,6 +167,15 @@ impl Server {
 }
 
 fn decoded(text: &str) -> Result<String, &'static str> {
+    let is_code = |rest: &str| {
+        let digits = rest.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    if !text.split('%').skip(1).all(is_code) {
+        return Err(
+            "has a `%` without two hexadecimal digits behind it; a `%` of a name is written as %25",
+        );
+    }
     let bytes = percent_decode_str(text).decode_utf8();
     Ok(bytes.map_err(|_| "has %XX that is not UTF-8")?.into_owned())
 }

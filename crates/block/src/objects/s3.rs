@@ -102,8 +102,14 @@ impl From<Failed> for StoreError {
 /// What S3 answers where two requests make one object at the same time: one of them is to be made again.
 const CONFLICT: &str = "ConditionalRequestConflict";
 
+/// What S3 answers where there is no such bucket.
+const NO_BUCKET: &str = "NoSuchBucket";
+
 fn failed(e: opendal::Error) -> StoreError {
     match e.kind() {
+        ErrorKind::NotFound if e.message().contains(NO_BUCKET) => StoreError::Refused(
+            "the store has not this bucket, or not for these credentials; its own tools make buckets".into(),
+        ),
         ErrorKind::NotFound => StoreError::NotFound,
         ErrorKind::PermissionDenied => StoreError::Refused(format!(
             "the store refuses the credentials: {}",

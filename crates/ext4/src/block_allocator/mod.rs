@@ -130,18 +130,11 @@ impl BlockAllocator {
         if !privileged && !self.free_blocks.is_above(self.volume.reserved_blocks()) {
             return Err(Ext4Error::NoSpace);
         }
-        let geometry = self.volume.geometry();
-        let (start, at) = geometry.group_of_block(goal.pblk).unwrap_or_default();
-        let want = want.min(goal.most).clamp(1, geometry.blocks_per_group);
-        let groups = geometry.groups_count.min(goal.groups);
+        let want = self.at_most(goal, want);
         // First a group that has all of it, then one that has any.
         for least in [want, 1] {
-            for i in 0..groups {
-                let no = GroupNo((start.0 + i) % groups);
-                let from = if i == 0 { at.0 } else { 0 };
-                if let Some(run) = self.reserve_in_group(no, from, want, least)? {
-                    return Ok(run);
-                }
+            if let Some(run) = self.reserve_together(goal, want, least)? {
+                return Ok(run);
             }
             if want == 1 {
                 break;
@@ -151,6 +144,36 @@ impl BlockAllocator {
         Err(self
             .volume
             .none_found(Ext4Error::NoSpace, has_room, |group| self.block_bits(group)))
+    }
+
+    /// Of so many blocks, what one run can have.
+    fn at_most(&self, goal: Goal, want: u32) -> u32 {
+        let most = self.volume.geometry().blocks_per_group;
+        want.min(goal.most).clamp(1, most)
+    }
+
+    /// Reserves up to `want` blocks that lie together, and at least `least`; None if no group has them.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn reserve_together(
+        &self,
+        goal: Goal,
+        want: u32,
+        least: u32,
+    ) -> Result<Option<Run>> {
+        let geometry = self.volume.geometry();
+        let (start, at) = geometry.group_of_block(goal.pblk).unwrap_or_default();
+        let want = self.at_most(goal, want);
+        let groups = geometry.groups_count.min(goal.groups);
+        for i in 0..groups {
+            let no = GroupNo((start.0 + i) % groups);
+            let from = if i == 0 { at.0 } else { 0 };
+            if let Some(run) = self.reserve_in_group(no, from, want, least)? {
+                return Ok(Some(run));
+            }
+        }
+        Ok(None)
     }
 
     /// Reserves up to `want` and at least `least` blocks in one group.

@@ -5,25 +5,18 @@
 //! The boot loader's inode is number 5. It has no name; its only use is that a boot loader finds its
 //! blocks at a place that no file operation moves. A file is written, and then swapped with it.
 //!
-//! # Invariants
-//! With `metadata_csum` the checksum of every block of an extent tree is seeded by number and generation
-//! of the inode that owns it. So when either changes, all nodes of the tree are journaled again in
-//! the same handle, and the seed of the inode in memory follows; see [`crate::mapping::extents`].
-//!
 //! # Locking
-//! Both inodes' `ilock`, by inode number; the handle; both `map` locks, by inode number.
+//! Both inodes' `ilock`, by inode number; see [`crate::file::exchange`].
 
 use crate::clock::now;
 use crate::file::FileIo;
+use crate::file::exchange::Exchange;
+use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
-use crate::inode::{Inode, MapTree};
 use crate::inodes::new::NewInode;
 use crate::prelude::*;
 use uext4_vfs::errno::Error;
 use uext4_vfs::ilock::ilock_two;
-
-/// Flags that say how `i_block` reads, and so go with it.
-const MAPPING_FLAGS: InodeFlags = InodeFlags::EXTENTS.union(InodeFlags::HUGE_FILE);
 
 /// A regular file of root without any permission.
 const EMPTY_BOOT_LOADER: NewInode = NewInode {
@@ -41,12 +34,6 @@ const NOT_SWAPPED: InodeFlags = InodeFlags::ENCRYPT
     .union(InodeFlags::JOURNAL_DATA)
     .union(InodeFlags::INLINE_DATA)
     .union(InodeFlags::EA_INODE);
-
-/// The most nodes that the trees of two inodes may have: 64 MiB of blocks of 4 KiB.
-const NODES_MAX: usize = 1 << 14;
-
-/// The credits of a swap beside its nodes: two blocks of inode tables.
-const SWAP_CREDITS: u32 = 2;
 
 impl FileIo {
     /// The generation of an inode (`EXT4_IOC_GETVERSION`).
@@ -124,47 +111,9 @@ impl FileIo {
         let _locked = ilock_two(&inode.ilock, &boot.ilock, LockMode::Exclusive);
         self.may_swap_boot(caller, inode)?;
         check_swapped(&boot)?;
-        let (file_nodes, boot_nodes) = if self.volume.seed().is_some() {
-            let nodes = self.mapping.tree_nodes(inode, NODES_MAX)?;
-            let left = NODES_MAX - nodes.len();
-            (nodes, self.mapping.tree_nodes(&boot, left)?)
-        } else {
-            (Vec::new(), Vec::new())
-        };
-        let nodes = (file_nodes.len() + boot_nodes.len()) as u32;
-        let file_stays = self.attributes.xattr_sectors(inode)?;
-        let boot_stays = self.attributes.xattr_sectors(&boot)?;
-        let handle = self.volume.journal().start(nodes + SWAP_CREDITS)?;
-        let (first, second) = if inode.ino < boot.ino {
-            (inode, &boot)
-        } else {
-            (&boot, inode)
-        };
-        let mut first_map = first.map.write_keyed(u64::from(first.ino.0));
-        let mut second_map = second.map.write_keyed(u64::from(second.ino.0));
-        let (file_map, boot_map) = if inode.ino < boot.ino {
-            (&mut *first_map, &mut *second_map)
-        } else {
-            (&mut *second_map, &mut *first_map)
-        };
-        let file_data = Moved::of(inode, &file_nodes, file_stays);
-        let boot_data = Moved::of(&boot, &boot_nodes, boot_stays);
         let last = [inode.generation(), boot.generation()];
-        let [file_generation, boot_generation] = self.inodes.generator.redraw(last);
-        let to_file = Receiver {
-            inode,
-            generation: file_generation,
-            stays: file_stays,
-        };
-        let to_boot = Receiver {
-            inode: &boot,
-            generation: boot_generation,
-            stays: boot_stays,
-        };
-        self.give(&handle, &to_file, file_map, &boot_data)?;
-        self.give(&handle, &to_boot, boot_map, &file_data)?;
-        handle.finish();
-        Ok(())
+        let generations = self.inodes.generator.redraw(last);
+        self.exchange(inode, &boot, Exchange::Data(generations))
     }
 
     /// Refuses to swap a file that cannot be, or that the caller may not change so.
@@ -177,39 +126,6 @@ impl FileIo {
         {
             return Err(Ext4Error::NotPermitted);
         }
-        Ok(())
-    }
-
-    /// Makes `data` the data of an inode, under its new generation.
-    fn give(
-        &self,
-        handle: &Handle<'_>,
-        to: &Receiver<'_>,
-        tree: &mut MapTree,
-        data: &Moved<'_>,
-    ) -> Result<()> {
-        let &Receiver {
-            inode,
-            generation,
-            stays,
-        } = to;
-        let seed = self.volume.sb.csum_seed.inode(inode.ino, generation);
-        self.mapping.reseed_nodes(handle, data.nodes, seed)?;
-        let time = now();
-        inode.touch_data(handle);
-        self.table.update_inode(inode, handle, |disk| {
-            disk.i_block = data.disk.i_block;
-            disk.size = data.disk.size;
-            disk.blocks = data.sectors + stays;
-            disk.flags = (disk.flags - MAPPING_FLAGS) | (data.disk.flags & MAPPING_FLAGS);
-            disk.atime = data.disk.atime;
-            disk.mtime = data.disk.mtime;
-            disk.ctime = time;
-            disk.version = disk.version.wrapping_add(1);
-            disk.generation = generation;
-        })?;
-        inode.set_seed(tree, seed);
-        inode.snapshot.changed();
         Ok(())
     }
 
@@ -243,36 +159,6 @@ impl FileIo {
         drop(content);
         handle.finish();
         self.inodes.get_inode(Ino::BOOT_LOADER)
-    }
-}
-
-/// The inode to which a swap gives data.
-struct Receiver<'a> {
-    inode: &'a Inode,
-    /// The one that it gets.
-    generation: Generation,
-    /// Sectors of its attributes, which it keeps.
-    stays: u64,
-}
-
-/// What a swap takes from an inode.
-struct Moved<'a> {
-    disk: uext4_ondisk::Inode,
-    /// Sectors of data and tree.
-    sectors: u64,
-    /// The nodes of its tree.
-    nodes: &'a [Arc<Buffer>],
-}
-
-impl<'a> Moved<'a> {
-    /// Of the sectors of an inode, `stays` are those of its attributes.
-    fn of(inode: &Inode, nodes: &'a [Arc<Buffer>], stays: u64) -> Moved<'a> {
-        let disk = inode.state().clone();
-        Moved {
-            sectors: disk.blocks.saturating_sub(stays),
-            disk,
-            nodes,
-        }
     }
 }
 

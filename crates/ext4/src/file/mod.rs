@@ -20,8 +20,12 @@
 //! | `setattr`, `flags` | mode, owner, size, times; what chattr(1) sets |
 //! | `verity` | the descriptor of fs-verity |
 //! | `generation_ioctls` | the generation read, set, and swapped with the boot loader's |
+//! | `exchange` | two files that get each other's blocks |
+//! | `defragment` | data that is moved so that it lies together |
 
+mod defragment;
 mod direct;
+mod exchange;
 mod fallocate;
 mod fiemap;
 pub(crate) mod flags;
@@ -31,6 +35,8 @@ mod move_range;
 mod seek;
 mod setattr;
 mod verity;
+
+pub use self::defragment::Fragments;
 
 use crate::attributes::Attributes;
 use crate::block_allocator::BlockAllocator;

@@ -172,3 +172,6 @@ mod tests {
         assert!(!run_is(&words, 100, 29, true), "past the end");
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests;

@@ -78,6 +78,7 @@ calls! {
     rados_notify_ack(Handle, *const c_char, u64, u64, *const c_char, c_int) -> c_int;
     rados_unwatch2(Handle, u64) -> c_int;
     rados_watch_flush(Handle) -> c_int;
+    rbd_namespace_exists(Handle, *const c_char, *mut bool) -> c_int;
     rbd_create2(Handle, *const c_char, u64, u64, *mut c_int) -> c_int;
     rbd_remove(Handle, *const c_char) -> c_int;
     rbd_list2(Handle, *mut ImageSpec, *mut usize) -> c_int;
@@ -256,7 +257,7 @@ impl Pool {
     /// A pool of a connected cluster.
     ///
     /// # Errors
-    /// `ENOENT`: no such pool.
+    /// `ENOENT`: there is no such pool, or no such namespace in it.
     pub fn open(cluster: Cluster, name: &str, namespace: Option<&str>) -> io::Result<Pool> {
         let name = c_string(name)?;
         let namespace = namespace.map(c_string).transpose()?;
@@ -265,11 +266,28 @@ impl Pool {
         checked(unsafe {
             (cluster.calls.rados_ioctx_create)(cluster.rados, name.as_ptr(), &mut ioctx)
         })?;
+        let pool = Pool { cluster, ioctx };
         if let Some(namespace) = namespace {
-            // SAFETY: the pool is open and used by this thread only; the name lives for the call.
-            unsafe { (cluster.calls.rados_ioctx_set_namespace)(ioctx, namespace.as_ptr()) }
+            pool.enter(&namespace)?;
         }
-        Ok(Pool { cluster, ioctx })
+        Ok(pool)
+    }
+
+    /// Makes a namespace that of all images from now on.
+    fn enter(&self, namespace: &CStr) -> io::Result<()> {
+        let calls = self.cluster.calls;
+        let mut exists = false;
+        // SAFETY: the pool is open; the name and the answer live for the call.
+        checked(unsafe {
+            (calls.rbd_namespace_exists)(self.ioctx, namespace.as_ptr(), &mut exists)
+        })?;
+        if !exists {
+            let why = "the pool has not this namespace; `rbd namespace create` makes it";
+            return Err(io::Error::new(ErrorKind::NotFound, why));
+        }
+        // SAFETY: the pool is open and used by this thread only; the name lives for the call.
+        unsafe { (calls.rados_ioctx_set_namespace)(self.ioctx, namespace.as_ptr()) }
+        Ok(())
     }
 
     /// The cluster that it is in.

@@ -1,11 +1,9 @@
 //! Bits of the inode bitmap as the variant `lock-free` claims and releases them, in every order that the
 //! memory model allows.
-#![cfg(loom)]
 
+use super::*;
 use loom::sync::Arc;
 use loom::thread;
-use uext4_ext4::bitmap;
-use uext4_sync::atomic::AtomicU64;
 
 /// Words in which the bits before 128 are set but for those given.
 fn bitmap_with_clear(clear: &[u32]) -> Arc<[AtomicU64; 2]> {
@@ -19,7 +17,7 @@ fn bitmap_with_clear(clear: &[u32]) -> Arc<[AtomicU64; 2]> {
 /// A claimer, and what it counts of lost races.
 fn claim(words: &[AtomicU64]) -> (Option<u32>, u64) {
     let mut retries = 0;
-    let claimed = bitmap::claim_if(words, 0, 128, |_| true, &mut retries);
+    let claimed = claim_if(words, 0, 128, |_| true, &mut retries);
     (claimed, retries)
 }
 
@@ -29,7 +27,7 @@ fn claimer(words: &Arc<[AtomicU64; 2]>) -> thread::JoinHandle<(Option<u32>, u64)
 }
 
 fn all_set(words: &[AtomicU64]) -> bool {
-    bitmap::run_is(words, 0, 128, true)
+    run_is(words, 0, 128, true)
 }
 
 #[test]
@@ -68,7 +66,7 @@ fn loom_no_release_is_lost() {
         let words = bitmap_with_clear(&[9]);
         let releaser = {
             let words = Arc::clone(&words);
-            thread::spawn(move || bitmap::clear(&*words, 40))
+            thread::spawn(move || clear(&*words, 40))
         };
         let (claimed, _) = claim(&*words);
         assert!(releaser.join().unwrap(), "it was set");
@@ -84,7 +82,7 @@ fn loom_a_bit_goes_from_one_to_the_other() {
         let words = bitmap_with_clear(&[]);
         let releaser = {
             let words = Arc::clone(&words);
-            thread::spawn(move || bitmap::clear(&*words, 9))
+            thread::spawn(move || clear(&*words, 9))
         };
         let (claimed, retries) = claim(&*words);
         assert!(releaser.join().unwrap());
@@ -104,10 +102,10 @@ fn loom_of_two_releases_one_counts() {
         let words = bitmap_with_clear(&[]);
         let other = {
             let words = Arc::clone(&words);
-            thread::spawn(move || bitmap::clear(&*words, 9))
+            thread::spawn(move || clear(&*words, 9))
         };
-        let mine = bitmap::clear(&*words, 9);
+        let mine = clear(&*words, 9);
         assert!(mine ^ other.join().unwrap(), "exactly one sets it");
-        assert!(!bitmap::is_set(&*words, 9));
+        assert!(!is_set(&*words, 9));
     });
 }

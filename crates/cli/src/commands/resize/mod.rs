@@ -1,4 +1,10 @@
 //! `uext4 resize`.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `defragment` | files whose blocks are put together |
+
+mod defragment;
 
 use super::tune::planned;
 use crate::bar::Bar;
@@ -14,28 +20,35 @@ use uext4::unstable::{
 };
 use uext4::{BlockDevice, CheckOptions, DeviceOptions};
 
-/// Make an image larger or smaller
+/// Make an image larger or smaller, or put files together
 ///
 /// A file gets the size; a device is filled, or as much of it as SIZE says. The image is checked first, and with its new size in memory:
 /// nothing is written unless it passes. A crash leaves the old size or the new one, and every file. To make an image without a journal
 /// smaller needs --undo: run again after a crash, it first puts back what was begun.
+///
+/// With --defragment the size stays, and files are put together that lie in pieces: their data is copied to free space, and only then found
+/// there. Files without extents, and those whose data is journaled, stay as they are.
 #[derive(Debug, clap::Args)]
 #[command(
     aliases = ["grow", "shrink", "resize2fs"],
     after_help = "Examples:\n  \
     uext4 resize disk.img 4G\n  \
     uext4 resize --minimum disk.img  as small as it can be\n  \
-    uext4 resize /dev/vg/root        all of the device"
+    uext4 resize /dev/vg/root        all of the device\n  \
+    uext4 resize --defragment all disk.img"
 )]
 pub struct Args {
     /// The image, which no one has open
     image: PathBuf,
-    /// The new size: 4G, 8192s (sectors), or a number of blocks of the image; that of the file or device unless given
+    /// New size: 4G, 8192s (sectors), or a number of blocks of the image; that of the file or device unless given
     #[arg(value_name = "SIZE", value_parser = FsSize::parse)]
     size: Option<FsSize>,
     /// As small as it can be
     #[arg(short = 'M', long, conflicts_with = "size")]
     minimum: bool,
+    /// Put the blocks of a file together, of the files below a directory, or of `all`
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["size", "minimum", "undo"])]
+    defragment: Option<PathBuf>,
     /// Where to keep old bytes of an image without a journal while files move
     #[arg(long, value_name = "FILE")]
     undo: Option<PathBuf>,
@@ -60,6 +73,9 @@ struct Json {
 }
 
 pub fn run(args: &Args) -> Result<()> {
+    if let Some(path) = &args.defragment {
+        return defragment::run(args, path);
+    }
     let image = &args.image;
     let device = device::open(image, &DeviceOptions::read_write())
         .map_err(|e| diagnostics::device(image, e))?;
