@@ -4,7 +4,7 @@
 # make check    formatting, clippy and documentation, warnings denied; about two minutes
 # make deny     licences, duplicates and sources of the dependencies, where they changed; seconds, and a minute where it installs cargo-deny;
 #               with ADVISORIES=1 their advisories, from GitHub
-# make test     every test (kernel mounts and loop devices where the machine has them); about fourteen minutes
+# make test     every test but those of the benchmarks (kernel mounts and loop devices where the machine has them); about fourteen minutes
 # make api      the library's interface beside tools/api.json.gz, the packages as crates.io takes them, other targets; about two
 #               minutes, and three to eight more where the interface changed and it installs cargo-semver-checks
 # make page     the page of the benchmarks in Chromium, which it installs; about a minute
@@ -36,7 +36,8 @@
 # make mutants  changes the journal, allocators, orphans, recovery, extents, rename and errors in one way after the other, until a test fails;
 #               continues where the results end; MUTANTS_SECONDS, half an hour, and a quarter more with its build
 # make guest    images of a Debian system, of an archive, of layers and with dm-verity, boot in a QEMU guest, which it installs; about ten minutes
-# make nightly  the tests at full length: the fault sweep, the whole matrix, make guest, crash, soak, explore, simulate, fuzz and age, sanitizers;
+# make nightly  the tests at full length: the fault sweep, the whole matrix, the benchmarks' own, make conflicts, regress, guest, crash, soak, explore,
+#               simulate, fuzz and age, sanitizers;
 #               about six hours
 # make docs     regenerates docs/LOCKING.md, docs/HABITS.md and the evidence in docs/TESTING.md; about a minute
 # make install  the command, man pages, completions, libuext4_mq.so and its header below PREFIX, /usr/local by default;
@@ -79,10 +80,13 @@ demo: setup
 	$(BUILD_BENCH)
 	tools/demo.sh target/release/uext4
 
+# All but the benchmarks, whose tests make nightly runs. Their features would be those of others too.
+TESTED = --workspace --exclude uext4-bench
+
 # Tests wait for devices and clocks: meanwhile schedules are built and explored.
 test: setup
-	cargo test --workspace --no-run
-	$(MAKE) shuttle loom & schedules=$$!; cargo test --workspace || failed=1; wait $$schedules || failed=1; exit $${failed:-0}
+	cargo test $(TESTED) --no-run
+	$(MAKE) shuttle loom & schedules=$$!; cargo test $(TESTED) || failed=1; wait $$schedules || failed=1; exit $${failed:-0}
 
 test-remote:
 	@tools/setup.sh remote
@@ -121,7 +125,8 @@ nightly: setup
 	UEXT4_HOST_SEEDS=10000 cargo test --release -p uext4-testkit --test device two_hosts:: -- --nocapture
 	UEXT4_TAKEOVERS=1000 $(MAKE) test-remote
 	ALWAYS=1 $(MAKE) deny api
-	$(MAKE) guest crash soak explore simulate fuzz age tsan asan miri
+	cargo test --release -p uext4-bench
+	$(MAKE) conflicts regress guest crash soak explore simulate fuzz age tsan asan miri
 
 bench: setup
 	$(BUILD_BENCH)
@@ -155,7 +160,7 @@ soak: setup
 	UEXT4_SOAK_SECONDS=300 UEXT4_SOAK_NAMESPACES=10000 cargo test --release -p uext4-testkit --test mqueue_soak -- --nocapture
 
 shuttle:
-	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tools/cfg/shuttle cargo test --workspace --test schedule
+	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tools/cfg/shuttle cargo test $(TESTED) --test schedule
 
 simulate: setup
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tools/cfg/shuttle cargo run --profile simulate --target-dir target/simulate -p uext4-testkit --bin simulate -- \

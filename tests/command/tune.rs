@@ -66,6 +66,9 @@ fn fields_are_those_that_tune2fs_sets() {
         says(&workdir, name, value);
     }
     workdir.assert_clean("a.img");
+    workdir.ok(&["tune", "-u", "root", "-g", "0", "-c", "-1", "a.img"]);
+    says(&workdir, "Reserved blocks uid:", "0");
+    says(&workdir, "Maximum mount count:", "-1");
     workdir.refuses(1, &["tune", "a.img"], "nothing to change");
     workdir.refuses(
         1,

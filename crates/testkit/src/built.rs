@@ -65,7 +65,7 @@ fn built(name: &str) -> Result<PathBuf, String> {
 /// Builds what `args` select of the workspace; a moment if that is current. Returns the directory of the profile.
 ///
 /// Beside a test, so that Cargo takes the features that dependencies have in tests, and with those has built nearly all of it
-/// for `cargo test --workspace`.
+/// for `make test`.
 fn build(args: &[&str]) -> Result<PathBuf> {
     let test = std::env::current_exe()?;
     let profile = test.ancestors().nth(2).context("a target directory")?;
@@ -73,7 +73,14 @@ fn build(args: &[&str]) -> Result<PathBuf> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo
         .current_dir(WORKSPACE)
-        .args(["build", "--quiet", "--workspace", "--test", "structure"]);
+        .args([
+            "build",
+            "--quiet",
+            "--workspace",
+            "--exclude",
+            "uext4-bench",
+        ])
+        .args(["--test", "structure"]);
     cargo.args(args).arg("--target-dir").arg(target);
     if profile.ends_with("release") {
         cargo.arg("--release");

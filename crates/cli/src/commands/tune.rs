@@ -1,7 +1,9 @@
 //! `uext4 tune`.
 
 use super::mkfs::{UuidArg, errors};
+use crate::accounts::Accounts;
 use crate::bar::Bar;
+use crate::endpoint::Host;
 use crate::{device, diagnostics, interrupt, quoted, show, size};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
@@ -68,11 +70,11 @@ pub struct Args {
     /// The same as a number of blocks
     #[arg(long, short = 'r', value_name = "BLOCKS")]
     reserved_blocks: Option<u64>,
-    /// The reserved user, by number
-    #[arg(long, short = 'u', value_name = "UID")]
+    /// The reserved user, by number or by its name on this host
+    #[arg(long, short = 'u', value_name = "USER", value_parser = user)]
     reserved_user: Option<u16>,
-    /// The group whose members may take them too, by number
-    #[arg(long, short = 'g', value_name = "GID")]
+    /// The group whose members may take them too, as the user
+    #[arg(long, short = 'g', value_name = "GROUP", value_parser = group)]
     reserved_group: Option<u16>,
     /// What happens when damage is found: continue, remount-ro or panic
     #[arg(long, short = 'e', value_name = "BEHAVIOUR", value_parser = errors)]
@@ -89,8 +91,8 @@ pub struct Args {
     /// Extended options: stride=BLOCKS, stripe_width=BLOCKS, mount_opts=TEXT
     #[arg(long, short = 'E', value_name = "LIST", value_parser = extended)]
     extended: Option<Extended>,
-    /// Mounts after which e2fsck checks the image; 0 for never
-    #[arg(long, short = 'c', value_name = "MOUNTS")]
+    /// Mounts after which e2fsck checks the image; 0 or -1 for never
+    #[arg(long, short = 'c', value_name = "MOUNTS", value_parser = mounts, allow_negative_numbers = true)]
     max_mounts: Option<u16>,
     /// Days after which e2fsck checks the image, or with w or m weeks or months; 0 for never
     #[arg(long, short = 'i', value_name = "DAYS", value_parser = interval)]
@@ -176,6 +178,31 @@ fn default_options(list: &str) -> Result<(u32, u32), String> {
         set |= if on { *bits } else { 0 };
     }
     Ok((set, clear))
+}
+
+fn user(name: &str) -> Result<u16, String> {
+    account(name, Accounts::uid)
+}
+
+fn group(name: &str) -> Result<u16, String> {
+    account(name, Accounts::gid)
+}
+
+/// The number of an account of this host, or one that is given; the superblock has 16 bits for it.
+fn account(name: &str, number: impl Fn(&Accounts, &str) -> Option<u32>) -> Result<u16, String> {
+    let number = number(&Accounts::of(&Host), name);
+    let number = number.ok_or("is neither a number nor a name that this host knows")?;
+    u16::try_from(number).map_err(|_| "is more than 65535".to_owned())
+}
+
+fn mounts(text: &str) -> Result<u16, String> {
+    match text {
+        // As tune2fs writes it.
+        "-1" => Ok(u16::MAX),
+        _ => text
+            .parse()
+            .map_err(|_| "give a number up to 65535, or -1".to_owned()),
+    }
 }
 
 fn journal(list: &str) -> Result<u64, String> {
@@ -380,6 +407,9 @@ mod tests {
         assert_eq!(interval("0"), Ok(0));
         assert_eq!(interval("2w"), Ok(14 * DAY));
         assert!(interval("long").is_err());
+        assert_eq!((mounts("20"), mounts("-1")), (Ok(20), Ok(u16::MAX)));
+        assert!(mounts("-2").is_err());
+        assert_eq!((user("7"), group("65536").is_err()), (Ok(7), true));
         assert_eq!(journal("size=4"), Ok(4 << 20));
         assert_eq!(extended("stride=2").unwrap().stride, Some(2));
         assert!(extended("stride=70000").is_err());

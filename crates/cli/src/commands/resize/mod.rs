@@ -18,7 +18,7 @@ use std::sync::Arc;
 use uext4::unstable::{
     RepairPlan, apply_repair, plan_grow, plan_shrink, read_superblock, resume_repair,
 };
-use uext4::{BlockDevice, CheckOptions, DeviceOptions};
+use uext4::{BlockDevice, CheckOptions, DeviceOptions, ImageName};
 
 /// Make an image larger or smaller, or put files together
 ///
@@ -166,8 +166,14 @@ impl Resizer<'_> {
         drop(bar);
         let (plans, len) = (plans?, blocks * block_size);
         if !plans.is_empty() && len > device.len() {
+            let image = &self.args.image;
+            let is_device = std::fs::metadata(image).is_ok_and(|device| !device.is_file());
+            if is_device || ImageName::parse(image).is_within() {
+                let (name, has) = (image.display(), show::bytes(device.len()));
+                bail!("{name}: the device has {has}: make it larger first, or give a smaller SIZE");
+            }
             let grown = device.set_len(len);
-            grown.map_err(|e| diagnostics::device(&self.args.image, e))?;
+            grown.map_err(|e| diagnostics::device(image, e))?;
         }
         self.apply(&plans)
     }
