@@ -352,7 +352,7 @@ fn blobs_are_what_their_digests_say() {
 #[test]
 fn fuzz_changed_archives() {
     let count =
-        std::env::var("UEXT4_CHANGED_ARCHIVES").map_or(25, |text| text.parse().expect("a number"));
+        std::env::var("UEXT4_CHANGED_ARCHIVES").map_or(12, |text| text.parse().expect("a number"));
     let dir = tempfile::tempdir().unwrap();
     let (mut rng, mut made_some) = (fastrand::Rng::with_seed(7), 0);
     for seed in 0..count {

@@ -130,37 +130,37 @@ fn run(runs: u64, plan: impl Fn(u64, bool) -> Plan + Sync) {
 
 #[test]
 fn crash_random_workloads() {
-    run(env_number("UEXT4_CRASH_RUNS", 15), plan);
+    run(env_number("UEXT4_CRASH_RUNS", 8), plan);
 }
 
 #[test]
 fn crash_direct_writes() {
-    run(env_number("UEXT4_CRASH_RUNS", 15), direct_plan);
+    run(env_number("UEXT4_CRASH_RUNS", 8), direct_plan);
 }
 
 #[test]
 fn crash_block_maps() {
-    run(env_number("UEXT4_CRASH_RUNS", 8), block_map_plan);
+    run(env_number("UEXT4_CRASH_RUNS", 4), block_map_plan);
 }
 
 #[test]
 fn crash_data_modes() {
-    run(env_number("UEXT4_CRASH_RUNS", 12), data_mode_plan);
+    run(env_number("UEXT4_CRASH_RUNS", 6), data_mode_plan);
 }
 
 #[test]
 fn crash_inline_data() {
-    run(env_number("UEXT4_CRASH_RUNS", 10), inline_plan);
+    run(env_number("UEXT4_CRASH_RUNS", 5), inline_plan);
 }
 
 #[test]
 fn crash_large_values() {
-    run(env_number("UEXT4_CRASH_RUNS", 8), large_values_plan);
+    run(env_number("UEXT4_CRASH_RUNS", 4), large_values_plan);
 }
 
 #[test]
 fn crash_atomic_flushes() {
-    run(env_number("UEXT4_CRASH_RUNS", 10), atomic_plan);
+    run(env_number("UEXT4_CRASH_RUNS", 5), atomic_plan);
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn problems(base: &Base, original: &Contents, bytes: &[u8], path: &Path) -> Vec<
 #[test]
 fn nothing_is_lost_that_e2fsck_keeps() {
     require!(have_tools());
-    let images = env_number("UEXT4_REPAIR_IMAGES", 38);
+    let images = env_number("UEXT4_REPAIR_IMAGES", 19);
     let seed = env_number("UEXT4_SEED", 1);
     let dir = scratch();
     let path = dir.path().join("damaged.img");

@@ -64,7 +64,7 @@ fn every_shape_grows() {
     let dir = scratch();
     let path = dir.path().join("grown.img");
     let (mut failed, mut descs, mut meta) = (Vec::new(), 0, 0);
-    let share = env_number("UEXT4_TUNE_SHARE", 4) as usize;
+    let share = env_number("UEXT4_TUNE_SHARE", 8) as usize;
     for shape in 0..SHAPES.len() {
         let base = Base::make(shape, dir.path());
         let before = Contents::read(base.bytes());
@@ -100,7 +100,7 @@ fn a_crash_leaves_the_old_size_or_the_new() {
     require!(have_tools());
     let dir = scratch();
     let path = dir.path().join("grown.img");
-    let share = env_number("UEXT4_TUNE_SHARE", 8);
+    let share = env_number("UEXT4_TUNE_SHARE", 16);
     let mut crashes = Crashes::new(&path, share);
     // With a journal and a resize inode, with meta_bg, without a journal, with orphan_file.
     let share = env_number("UEXT4_TUNE_SHARE", 2) as usize;

@@ -24,7 +24,7 @@ fn every_write_can_be_the_last() {
     let undo = dir.path().join("undo");
     let base = Base::make(0, dir.path());
     let mut points = 0;
-    for i in 0..env_number("UEXT4_REPAIR_KILLS", 12) {
+    for i in 0..env_number("UEXT4_REPAIR_KILLS", 6) {
         let Some((bytes, name)) = base.damaged(3, i) else {
             continue;
         };
@@ -70,7 +70,7 @@ fn without_an_undo_file_nothing_more_is_lost() {
     require!(have_tools());
     let dir = scratch();
     let path = dir.path().join("interrupted.img");
-    let images = env_number("UEXT4_REPAIR_KILLS", 12);
+    let images = env_number("UEXT4_REPAIR_KILLS", 6);
     let (mut points, mut through_log, mut tried, mut failed) = (0, 0, 0, Vec::new());
     for (shape, i) in (0..SHAPES.len()).cycle().zip(0..images) {
         let base = Base::make(shape, dir.path());

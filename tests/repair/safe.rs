@@ -10,7 +10,7 @@ use uext4_testkit::prelude::*;
 #[test]
 fn safe_repairs_lose_nothing() {
     require!(have_tools());
-    let images = env_number("UEXT4_REPAIR_IMAGES", 38);
+    let images = env_number("UEXT4_REPAIR_IMAGES", 19);
     let seed = env_number("UEXT4_SEED", 2);
     let dir = scratch();
     let (mut tried, mut failed) = (0, Vec::new());

@@ -98,7 +98,7 @@ fn fields_and_the_uuid_change_on_every_shape() {
     let dir = scratch();
     let path = dir.path().join("tuned.img");
     let mut failed = Vec::new();
-    let share = env_number("UEXT4_TUNE_SHARE", 3) as usize;
+    let share = env_number("UEXT4_TUNE_SHARE", 6) as usize;
     for shape in (0..SHAPES.len()).step_by(share) {
         let base = Base::make(shape, dir.path());
         let before = Contents::read(base.bytes());

@@ -49,7 +49,7 @@ pub struct Args {
     /// Put the blocks of a file together, of the files below a directory, or of `all`
     #[arg(long, value_name = "PATH", conflicts_with_all = ["size", "minimum", "undo"])]
     defragment: Option<PathBuf>,
-    /// Where to keep old bytes of an image without a journal while files move
+    /// Where to keep old bytes of an image without a journal until all is done
     #[arg(long, value_name = "FILE")]
     undo: Option<PathBuf>,
     /// Threads of the check; 0 means one for each CPU
@@ -185,6 +185,10 @@ impl Resizer<'_> {
             let undo = self.args.undo.as_deref().filter(|_| needs_undo);
             let applied = apply_repair(self.device, plan, undo);
             applied.with_context(|| self.args.image.display().to_string())?;
+            // What one step has moved can't be put back once the next one has used its place.
+            if let Some(undo) = undo {
+                std::fs::remove_file(undo).map_err(|e| diagnostics::on_host(undo, e))?;
+            }
         }
         Ok(!plans.is_empty())
     }
