@@ -190,8 +190,9 @@ fn group(name: &str) -> Result<u16, String> {
 
 /// The number of an account of this host, or one that is given; the superblock has 16 bits for it.
 fn account(name: &str, number: impl Fn(&Accounts, &str) -> Option<u32>) -> Result<u16, String> {
-    let number = number(&Accounts::of(&Host), name);
-    let number = number.ok_or("is neither a number nor a name that this host knows")?;
+    let known = || number(&Accounts::of(&Host), name);
+    let number = name.parse().ok().or_else(known);
+    let number: u32 = number.ok_or("is neither a number nor a name that this host knows")?;
     u16::try_from(number).map_err(|_| "is more than 65535".to_owned())
 }
 
