@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Moments at which each command is interrupted; `UEXT4_MOMENTS` asks for more.
-const MOMENTS: u32 = 1;
+const MOMENTS: u32 = 2;
 /// For each so often it is tried, as it may have ended before.
 const TRIES: u32 = 3;
 /// Steps of this part of the whole, wrapped around, meet each part of it alike, however many there are: the golden ratio.
