@@ -61,17 +61,17 @@ fn explore_ordered() {
 
 #[test]
 fn explore_journal() {
-    explore("journal", [12, 32, 12, 2]);
+    explore("journal", [8, 16, 6, 1]);
 }
 
 #[test]
 fn explore_writeback() {
-    explore("writeback", [12, 32, 12, 2]);
+    explore("writeback", [8, 16, 6, 1]);
 }
 
 #[test]
 fn explore_wrap() {
-    explore("wrap", [12, 32, 12, 2]);
+    explore("wrap", [8, 16, 6, 1]);
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn every_write_can_be_the_last() {
     let undo = dir.path().join("undo");
     let base = Base::make(0, dir.path());
     let mut points = 0;
-    for i in 0..env_number("UEXT4_REPAIR_KILLS", 6) {
+    for i in 0..env_number("UEXT4_REPAIR_KILLS", 12) {
         let Some((bytes, name)) = base.damaged(3, i) else {
             continue;
         };
