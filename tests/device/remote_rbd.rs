@@ -115,7 +115,7 @@ fn what_can_not_be_opened_says_why() {
         (format!("rbd:rbd/{image}"), "rbd feature enable rbd/image"),
         ("rbd:rbd/none".to_owned(), "No such file"),
         ("rbd:none/none".to_owned(), "has not a pool none"),
-        ("rbd:rbd/none/none".to_owned(), "No such file"),
+        ("rbd:rbd/none/none".to_owned(), "has not this namespace"),
         ("rbd:none".to_owned(), "rbd:POOL"),
     ] {
         let error = open_image(Path::new(&name), &OpenOptions::read_write()).unwrap_err();
