@@ -1,6 +1,7 @@
 //! `uext4 tune`: what tune2fs would set is set, and e2fsprogs read it.
 
 use crate::*;
+use uext4::{Filesystem, ImageOptions};
 
 /// What dumpe2fs says of a superblock.
 fn dumpe2fs(workdir: &Workdir, image: &str) -> String {
@@ -188,9 +189,22 @@ fn an_image_has_the_size_of_its_file() {
 #[test]
 fn files_are_put_together() {
     let workdir = made(&[]);
-    workdir.ok(&["resize", "--defragment", "all", "a.img"]);
-    let one = ["resize", "--defragment", "/", "--json", "a.img"];
-    let said = workdir.ok(&one);
+    let image = Filesystem::open(workdir.path("a.img"), &ImageOptions::read_write()).unwrap();
+    let files = ["/one", "/two"].map(|name| image.create_file(name).unwrap());
+    for block in 0..20 {
+        for (file, byte) in files.iter().zip(1..) {
+            file.write_all_at(&[byte; 4096], block * 4096).unwrap();
+        }
+    }
+    drop(files);
+    image.unmount().unwrap();
+    let all = ["resize", "--json", "--defragment", "all", "a.img"];
+    let said = workdir.ok(&all);
+    assert!(said.contains("\"moved\": 2"), "{said}");
+    workdir.assert_clean("a.img");
+    let one = workdir.ok(&["cat", "a.img:/one"]);
+    assert!(one.len() == 20 * 4096 && one.bytes().all(|byte| byte == 1));
+    let said = workdir.ok(&all);
     assert!(said.contains("\"moved\": 0"), "{said}");
     workdir.assert_clean("a.img");
     workdir.refuses(

@@ -102,7 +102,7 @@ impl From<Failed> for StoreError {
 /// What S3 answers where two requests make one object at the same time: one of them is to be made again.
 const CONFLICT: &str = "ConditionalRequestConflict";
 
-/// What S3 answers where there is no such bucket.
+/// What S3 answers for a bucket that does not exist.
 const NO_BUCKET: &str = "NoSuchBucket";
 
 fn failed(e: opendal::Error) -> StoreError {

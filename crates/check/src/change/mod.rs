@@ -90,32 +90,17 @@ fn examine_sound<'d>(
     options: &CheckOptions,
     progress: &'d dyn Progress,
 ) -> Result<Examined<'d>> {
-    let mut report = CheckReport::default();
-    let mut faults = Faults::new(options.faults_max);
-    let mut stop = |stage, faults: &Faults, report: &CheckReport| {
+    let stop = |stage, faults: &Faults, report: &CheckReport| {
         report.needs_recovery || faults.iter().any(is_fault) || stage == last
     };
-    let examined = passes::examine(
-        device,
-        options,
-        progress,
-        &mut report,
-        &mut faults,
-        &mut stop,
-    )?;
+    let (examined, report) = examine(device, options, progress, stop)?;
     if report.needs_recovery || report.orphans > 0 {
         return Err(ChangeError::Pending);
     }
-    report.take(faults);
     if !report.is_clean() || report.errors_recorded {
         return Err(ChangeError::Faulty);
     }
     Ok(examined)
-}
-
-/// What a check of a sound image knows.
-fn context<'e, 'd>(examined: &'e Examined<'d>) -> Result<&'e Context<'d>> {
-    examined.cx.as_ref().ok_or(ChangeError::Faulty)
 }
 
 /// Checks an image with changes up to a stage, whatever faults it has.
@@ -125,11 +110,20 @@ fn examine_changed<'d>(
     options: &CheckOptions,
     progress: &'d dyn Progress,
 ) -> Result<(Examined<'d>, CheckReport)> {
+    examine(edited, options, progress, |stage, _, _| stage == last)
+}
+
+/// Checks an image until `stop`.
+fn examine<'d>(
+    device: &'d dyn BlockDevice,
+    options: &CheckOptions,
+    progress: &'d dyn Progress,
+    mut stop: impl FnMut(Stage, &Faults, &CheckReport) -> bool,
+) -> Result<(Examined<'d>, CheckReport)> {
     let mut report = CheckReport::default();
     let mut faults = Faults::new(options.faults_max);
-    let mut stop = |stage, _: &Faults, _: &CheckReport| stage == last;
     let examined = passes::examine(
-        edited,
+        device,
         options,
         progress,
         &mut report,
@@ -138,6 +132,11 @@ fn examine_changed<'d>(
     )?;
     report.take(faults);
     Ok((examined, report))
+}
+
+/// What a check of a sound image knows.
+fn context<'e, 'd>(examined: &'e Examined<'d>) -> Result<&'e Context<'d>> {
+    examined.cx.as_ref().ok_or(ChangeError::Faulty)
 }
 
 fn is_fault(fault: &Fault) -> bool {

@@ -130,7 +130,8 @@ impl BlockAllocator {
         if !privileged && !self.free_blocks.is_above(self.volume.reserved_blocks()) {
             return Err(Ext4Error::NoSpace);
         }
-        let want = self.at_most(goal, want);
+        let most = self.volume.geometry().blocks_per_group;
+        let want = want.min(goal.most).clamp(1, most);
         // First a group that has all of it, then one that has any.
         for least in [want, 1] {
             if let Some(run) = self.reserve_together(goal, want, least)? {
@@ -146,13 +147,7 @@ impl BlockAllocator {
             .none_found(Ext4Error::NoSpace, has_room, |group| self.block_bits(group)))
     }
 
-    /// Of so many blocks, what one run can have.
-    fn at_most(&self, goal: Goal, want: u32) -> u32 {
-        let most = self.volume.geometry().blocks_per_group;
-        want.min(goal.most).clamp(1, most)
-    }
-
-    /// Reserves up to `want` blocks that lie together, and at least `least`; None if no group has them.
+    /// Reserves up to `want` blocks that lie together, and at least `least`, in one group; None if no group has them.
     ///
     /// # Errors
     /// The device's.
@@ -164,7 +159,6 @@ impl BlockAllocator {
     ) -> Result<Option<Run>> {
         let geometry = self.volume.geometry();
         let (start, at) = geometry.group_of_block(goal.pblk).unwrap_or_default();
-        let want = self.at_most(goal, want);
         let groups = geometry.groups_count.min(goal.groups);
         for i in 0..groups {
             let no = GroupNo((start.0 + i) % groups);

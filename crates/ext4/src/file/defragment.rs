@@ -85,13 +85,15 @@ impl FileIo {
         let extents = self.movable(inode)?;
         self.mapping.check_removable(inode, 0, 1 << 32)?;
         let before = pieces(&extents);
-        let unchanged = Fragments {
-            before,
-            after: before,
-        };
-        let Some(reserved) = self.reserve_fewer(inode, &extents, before)? else {
-            return Ok(unchanged);
-        };
+        let mut reserved = Vec::new();
+        let fewer = self.reserve_fewer(inode, &extents, before, &mut reserved);
+        if !matches!(fewer, Ok(true)) {
+            for extent in reserved {
+                self.blocks.unreserve(run_of(&extent));
+            }
+            let after = before;
+            return fewer.map(|_| Fragments { before, after });
+        }
         let moved = split(&extents, &reserved);
         let copied = self.copy_data(&extents, &reserved);
         if let Err(why) = copied.and_then(|()| self.publish(spare, &moved)) {
@@ -103,14 +105,15 @@ impl FileIo {
         Ok(Fragments { before, after })
     }
 
-    /// Reserves blocks for all that a file maps, in fewer pieces than it has; None if there are none.
+    /// Reserves blocks for all that a file maps, in fewer pieces than it has; false if there are none.
     fn reserve_fewer(
         &self,
         inode: &Inode,
         extents: &[Extent],
         before: usize,
-    ) -> Result<Option<Vec<Extent>>> {
-        let mut reserved: Vec<Extent> = Vec::new();
+        reserved: &mut Vec<Extent>,
+    ) -> Result<bool> {
+        let mut pieces = 0;
         let mut goal = self.blocks.goal_of(inode.ino);
         for run in logical_runs(extents) {
             let (Some(first), Some(last)) = (run.first(), run.last()) else {
@@ -118,30 +121,33 @@ impl FileIo {
             };
             let mut at = u64::from(first.lblk.0);
             while at < last.end() {
-                let found = self.reserve_longest(goal, last.end() - at)?;
-                let run = found.filter(|_| pieces(&reserved) + 1 < before);
-                let Some(run) = run else {
-                    let all = reserved.iter().map(|e| (e.pblk, e.len.into()));
-                    let all = all.chain(found.map(|run| (run.pblk, run.len)));
-                    all.for_each(|(pblk, len)| self.blocks.unreserve(Run { pblk, len }));
-                    return Ok(None);
+                let Some(run) = self.reserve_longest(goal, last.end() - at)? else {
+                    return Ok(false);
                 };
-                reserved.push(Extent {
+                let next = Extent {
                     lblk: Lblk(at as u32),
                     len: run.len as u16,
                     unwritten: false,
                     pblk: run.pblk,
-                });
+                };
+                let continues = reserved.last().is_some_and(|last| follows(last, &next));
+                pieces += usize::from(!continues);
+                reserved.push(next);
+                if pieces >= before {
+                    return Ok(false);
+                }
                 at += u64::from(run.len);
                 goal = Pblk(run.pblk.0 + u64::from(run.len));
             }
         }
-        Ok(Some(reserved))
+        Ok(true)
     }
 
     /// Reserves blocks that lie together, `want` of them or about as many as there are.
     fn reserve_longest(&self, goal: Pblk, want: u64) -> Result<Option<Run>> {
-        let want = want.min(EXTENT_LEN_MAX_UNWRITTEN.into()) as u32;
+        let most = self.volume.geometry().blocks_per_group;
+        let most = most.min(EXTENT_LEN_MAX_UNWRITTEN.into());
+        let want = want.min(most.into()) as u32;
         let mut least = want;
         while least > 0 {
             let found = self.blocks.reserve_together(goal.into(), want, least)?;
@@ -158,10 +164,7 @@ impl FileIo {
         let (device, unit) = (self.volume.device(), self.volume.block_size());
         let mut data = Vec::new();
         for to in reserved {
-            let run = Run {
-                pblk: to.pblk,
-                len: to.len.into(),
-            };
+            let run = run_of(to);
             self.volume.allocate_on_host(run)?;
             for first in (0..run.len).step_by(COPY_BLOCKS as usize) {
                 let part = Extent {
@@ -191,10 +194,7 @@ impl FileIo {
     /// Gives a file without a name blocks that hold their data.
     fn publish(&self, spare: &InodeRef, moved: &[Extent]) -> Result<()> {
         for &extent in moved {
-            let run = Run {
-                pblk: extent.pblk,
-                len: extent.len.into(),
-            };
+            let run = run_of(&extent);
             let sectors = u64::from(run.len) * (self.volume.block_size() / 512);
             self.blocks.retry_no_space(|| {
                 self.volume.with_handle(WRITE_CREDITS, |handle| {
@@ -218,8 +218,7 @@ impl FileIo {
         for extent in moved {
             let found = self.mapping.map_block(spare, extent.lblk);
             if found.is_ok_and(|found| found.pblk.is_none()) {
-                let (pblk, len) = (extent.pblk, extent.len.into());
-                self.blocks.unreserve_after(why, Run { pblk, len });
+                self.blocks.unreserve_after(why, run_of(extent));
             }
         }
     }
@@ -230,12 +229,22 @@ fn logical_runs(extents: &[Extent]) -> impl Iterator<Item = &[Extent]> {
     extents.chunk_by(|a, b| a.end() == u64::from(b.lblk.0))
 }
 
-/// Pieces that do not follow each other on the device, or not in the file.
+/// Whether `b` follows `a` in the file and on the device.
+fn follows(a: &Extent, b: &Extent) -> bool {
+    a.end() == u64::from(b.lblk.0) && a.pblk.0 + u64::from(a.len) == b.pblk.0
+}
+
+/// Pieces that do not follow each other.
 fn pieces(extents: &[Extent]) -> usize {
-    let follows = |a: &Extent, b: &Extent| {
-        a.end() == u64::from(b.lblk.0) && a.pblk.0 + u64::from(a.len) == b.pblk.0
-    };
     extents.chunk_by(follows).count()
+}
+
+/// The blocks of an extent.
+fn run_of(extent: &Extent) -> Run {
+    Run {
+        pblk: extent.pblk,
+        len: extent.len.into(),
+    }
 }
 
 /// The extents `of` a file, cut where extents of other `places` begin, and moved to these; each keeps whether it was written. All of

@@ -257,7 +257,7 @@ impl Pool {
     /// A pool of a connected cluster.
     ///
     /// # Errors
-    /// `ENOENT`: there is no such pool, or no such namespace in it.
+    /// `ENOENT`: the pool does not exist, or the namespace in it.
     pub fn open(cluster: Cluster, name: &str, namespace: Option<&str>) -> io::Result<Pool> {
         let name = c_string(name)?;
         let namespace = namespace.map(c_string).transpose()?;

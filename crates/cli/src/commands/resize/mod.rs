@@ -158,20 +158,19 @@ impl Resizer<'_> {
     /// True if it was smaller.
     fn grow(&self, blocks: u64, block_size: u64) -> Result<bool> {
         let options = CheckOptions::new().threads(self.args.threads);
-        let device = self.device;
+        let (image, device, len) = (&self.args.image, self.device, blocks * block_size);
+        let is_device = std::fs::metadata(image).is_ok_and(|device| !device.is_file());
+        if len > device.len() && (is_device || ImageName::parse(image).is_within()) {
+            let (name, has) = (image.display(), show::bytes(device.len()));
+            bail!("{name}: the device has {has}: make it larger first, or give a smaller SIZE");
+        }
         let bar = Bar::unless(self.args.quiet || self.args.json);
-        let plans = planned(&self.args.image, device, || {
+        let plans = planned(image, device, || {
             plan_grow(&**device, blocks, &options, &bar)
         });
         drop(bar);
-        let (plans, len) = (plans?, blocks * block_size);
+        let plans = plans?;
         if !plans.is_empty() && len > device.len() {
-            let image = &self.args.image;
-            let is_device = std::fs::metadata(image).is_ok_and(|device| !device.is_file());
-            if is_device || ImageName::parse(image).is_within() {
-                let (name, has) = (image.display(), show::bytes(device.len()));
-                bail!("{name}: the device has {has}: make it larger first, or give a smaller SIZE");
-            }
             let grown = device.set_len(len);
             grown.map_err(|e| diagnostics::device(image, e))?;
         }
