@@ -83,10 +83,12 @@ demo: setup
 # All but the benchmarks, whose tests make nightly runs. Their features would be those of others too.
 TESTED = --workspace --exclude uext4-bench
 
-# Tests wait for devices and clocks: meanwhile schedules are built and explored.
+# Tests wait for devices and clocks: beside most of them schedules are explored, then mounts and queues tested, whose names begin with m.
 test: setup
 	cargo test $(TESTED) --no-run
-	$(MAKE) shuttle loom & schedules=$$!; cargo test $(TESTED) || failed=1; wait $$schedules || failed=1; exit $${failed:-0}
+	($(MAKE) shuttle loom && cargo test $(TESTED) --test 'm*') & beside=$$!; \
+	cargo test $(TESTED) --lib --bins --test '[!m]*' && cargo test $(TESTED) --doc || failed=1; \
+	wait $$beside || failed=1; exit $${failed:-0}
 
 test-remote:
 	@tools/setup.sh remote
