@@ -45,10 +45,10 @@ fn refused(device: &Arc<TestDevice>) -> Ext4Error {
         .expect_err("a mount of what is held")
 }
 
-fn wait_until_aborted(fs: &Ext4) {
+fn wait_until_stopped(fs: &Ext4) {
     let begin = Instant::now();
-    while !fs.volume.journal().is_aborted() {
-        assert!(begin.elapsed() < SOON, "the journal is not aborted");
+    while !(fs.volume.journal().is_aborted() && fs.volume.is_read_only()) {
+        assert!(begin.elapsed() < SOON, "the mount has not stopped");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -148,7 +148,7 @@ fn a_mount_that_another_host_took_over_stops() {
     let device = protected();
     let fs = mount(&device);
     change(&device, elsewhere);
-    wait_until_aborted(&fs);
+    wait_until_stopped(&fs);
     let why = fs.sync().expect_err("a sync");
     assert_eq!(why.errno(), Errno::EIO);
     assert!(fs.volume.is_read_only());
@@ -177,7 +177,7 @@ fn a_device_that_fails_ends_the_mount() {
         let fs = mount(&device);
         let within = block.offset..block.offset + block.bytes as u64;
         device.fail_once(op, within, Errno::EIO);
-        wait_until_aborted(&fs);
+        wait_until_stopped(&fs);
         let _ = fs.unmount();
     }
 }
