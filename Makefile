@@ -83,11 +83,11 @@ demo: setup
 # All but the benchmarks, whose tests make nightly runs. Their features would be those of others too.
 TESTED = --workspace --exclude uext4-bench
 
-# Tests wait for devices and clocks: beside most of them schedules are explored, then mounts and queues tested, whose names begin with m.
+# Tests wait for devices and clocks: beside most of them schedules are explored, then habits, kernel, mounts and queues tested, by their first letters.
 test: setup
 	cargo test $(TESTED) --no-run
-	($(MAKE) shuttle loom && cargo test $(TESTED) --test 'm*') & beside=$$!; \
-	cargo test $(TESTED) --lib --bins --test '[!m]*' && cargo test $(TESTED) --doc || failed=1; \
+	($(MAKE) shuttle loom && cargo test $(TESTED) --test '[h-m]*') & beside=$$!; \
+	cargo test $(TESTED) --lib --bins --test '[!h-m]*' && cargo test $(TESTED) --doc || failed=1; \
 	wait $$beside || failed=1; exit $${failed:-0}
 
 test-remote:

@@ -6,9 +6,8 @@
 use crate::support::changes::{Crashes, problems, superblock};
 use crate::support::{Base, contents::Contents, repaired};
 use crate::verifier::{have_tools, run, scratch, shapes::SHAPES};
-use uext4_check::{ChangeError, CheckOptions, EditedDevice, NoProgress, Plan, Tuning};
-use uext4_check::{plan_grow, plan_tune};
-use uext4_ondisk::{Compat, Feature, Incompat, Superblock};
+use uext4_check::{ChangeError, CheckOptions, NoProgress, Plan, plan_grow};
+use uext4_ondisk::{Incompat, Superblock};
 use uext4_testkit::prelude::*;
 
 /// The plans that make an image larger, whose device has the new size already.
@@ -18,17 +17,8 @@ fn plans(bytes: &[u8]) -> Result<Vec<Plan>, ChangeError> {
         threads: 1,
         faults_max: 1000,
     };
-    let sb = superblock(bytes);
-    let tuning = Tuning {
-        features: vec![(Feature::Compat(Compat::RESIZE_INODE), false)],
-        ..Tuning::default()
-    };
-    let blocks = bytes.len() as u64 / u64::from(sb.geometry.block_size);
-    let reserve = sb.geometry.reserved_gdt_blocks as u16;
-    let first = plan_tune(&device, &tuning, &options, &NoProgress)?;
-    let without = EditedDevice::new(&device, &first.edits);
-    let second = plan_grow(&without, blocks, reserve, &options, &NoProgress)?;
-    Ok(vec![first, second])
+    let blocks = bytes.len() as u64 / u64::from(superblock(bytes).geometry.block_size);
+    plan_grow(&device, blocks, &options, &NoProgress)
 }
 
 fn grown(bytes: &[u8], len: usize) -> Vec<u8> {

@@ -7,6 +7,7 @@ mod interrupted;
 mod safe;
 mod shrink;
 mod support;
+mod trees;
 mod tune;
 #[allow(dead_code, reason = "the tests of the verifier use the rest")]
 #[path = "../verifier/support/mod.rs"]

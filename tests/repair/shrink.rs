@@ -2,8 +2,8 @@
 //! write leaves every file.
 
 use crate::grow::by_resize2fs;
-use crate::support::changes::{Crashes, problems, superblock};
-use crate::support::{Base, all_of, contents::Contents, plan, repaired};
+use crate::support::changes::{Crashes, carried_out, problems, superblock};
+use crate::support::{Base, contents::Contents, plan, repaired};
 use crate::verifier::{e2fsck, have_tools, mke2fs, run, scratch, shapes::SHAPES};
 use uext4_check::{ChangeError, CheckOptions, NoProgress, Plan, plan_shrink};
 use uext4_ondisk::{Compat, FileType};
@@ -19,16 +19,6 @@ fn plans(bytes: &[u8], blocks: Option<u64>) -> Result<Vec<Plan>, ChangeError> {
         faults_max: 1000,
     };
     plan_shrink(&device, blocks, &options, &NoProgress)
-}
-
-/// Carries a plan out, with an undo file where there is no journal.
-fn applied(bytes: &[u8], plan: &Plan, undo: &Path) -> Vec<u8> {
-    if !plan.is_whole || plan.log_stays {
-        return repaired(bytes, plan);
-    }
-    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::from_bytes(bytes));
-    uext4_repair::apply(&device, plan, Some(undo)).expect("apply");
-    all_of(&*device)
 }
 
 #[test]
@@ -53,10 +43,7 @@ fn every_shape_shrinks() {
                 Err(ChangeError::TooSmall { .. } | ChangeError::Refused(_)) => continue,
                 Err(e) => panic!("{name}: {e}"),
             };
-            let mut after = base.bytes().to_vec();
-            for plan in &plans {
-                after = applied(&after, plan, &undo);
-            }
+            let mut after = carried_out(base.bytes(), &plans, &undo);
             let new = superblock(&after).geometry;
             smaller += u64::from(new.blocks_count < old.blocks_count);
             after.truncate((new.blocks_count * u64::from(new.block_size)) as usize);

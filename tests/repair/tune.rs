@@ -3,7 +3,7 @@
 //!
 //! `UEXT4_TUNE_SHARE` sets that each feature is changed on every so many shapes: 1 for all.
 
-use crate::support::changes::{Crashes, problems, superblock};
+use crate::support::changes::{Crashes, carried_out, problems, superblock};
 use crate::support::{Base, contents::Contents, plan, repaired};
 use crate::verifier::{have_tools, scratch, shapes::SHAPES};
 use uext4_check::{ChangeError, CheckOptions, NoProgress, Plan, Reserved, Tuning, plan_tune};
@@ -33,6 +33,8 @@ const FEATURES: &[&str] = &[
     "project",
     "verity",
     "read-only",
+    "metadata_csum",
+    "64bit",
 ];
 
 fn has(sb: &Superblock, feature: Feature) -> bool {
@@ -43,7 +45,7 @@ fn has(sb: &Superblock, feature: Feature) -> bool {
     }
 }
 
-fn tuned(bytes: &[u8], tuning: &Tuning) -> Result<Plan, ChangeError> {
+fn tuned(bytes: &[u8], tuning: &Tuning) -> Result<Vec<Plan>, ChangeError> {
     let device = MemoryDevice::from_bytes(bytes);
     let options = CheckOptions {
         threads: 1,
@@ -83,10 +85,17 @@ fn another_uuid() -> Tuning {
     }
 }
 
-/// The plan of a change, but for images that it can't be made on.
-fn made(bytes: &[u8], tuning: &Tuning, name: &str) -> Option<Plan> {
+fn inodes_of(bytes: u16) -> Tuning {
+    Tuning {
+        inode_size: Some(bytes),
+        ..Tuning::default()
+    }
+}
+
+/// The plans of a change, but for images that it can't be made on.
+fn made(bytes: &[u8], tuning: &Tuning, name: &str) -> Option<Vec<Plan>> {
     match tuned(bytes, tuning) {
-        Ok(plan) => Some(plan),
+        Ok(plans) => Some(plans),
         Err(ChangeError::Refused(why)) if !why.contains("has a fault") => None,
         Err(e) => panic!("{name}: {e}"),
     }
@@ -96,15 +105,15 @@ fn made(bytes: &[u8], tuning: &Tuning, name: &str) -> Option<Plan> {
 fn fields_and_the_uuid_change_on_every_shape() {
     require!(have_tools());
     let dir = scratch();
-    let path = dir.path().join("tuned.img");
+    let (path, undo) = (dir.path().join("tuned.img"), dir.path().join("undo"));
     let mut failed = Vec::new();
     let share = env_number("UEXT4_TUNE_SHARE", 6) as usize;
     for shape in (0..SHAPES.len()).step_by(share) {
         let base = Base::make(shape, dir.path());
         let before = Contents::read(base.bytes());
         let name = base.options;
-        let plan = made(base.bytes(), &fields(), name).expect("no value is refused");
-        let after = repaired(base.bytes(), &plan);
+        let plans = made(base.bytes(), &fields(), name).expect("no value is refused");
+        let after = carried_out(base.bytes(), &plans, &undo);
         let raw = superblock(&after).raw;
         assert_eq!(raw.label(), b"sixteen bytes of", "{name}");
         assert_eq!(raw.errors.get(), 2, "{name}");
@@ -114,16 +123,13 @@ fn fields_and_the_uuid_change_on_every_shape() {
         assert_eq!(raw.reserved_blocks_count(), share, "{name}");
         let wrong = problems(&before, &after, &path);
         failed.extend(wrong.iter().map(|wrong| format!("{name}: fields: {wrong}")));
-        let Some(plan) = made(&after, &another_uuid(), name) else {
-            // Checksums would be others.
-            let sb = superblock(&after);
-            assert!(
-                !sb.incompat.contains(uext4_ondisk::Incompat::CSUM_SEED),
-                "{name}"
-            );
+        let Some(plans) = made(&after, &another_uuid(), name) else {
+            // Hashes of attributes, or names without case, would be others.
+            let with = uext4_ondisk::Incompat::EA_INODE | uext4_ondisk::Incompat::CASEFOLD;
+            assert!(superblock(&after).incompat.intersects(with), "{name}");
             continue;
         };
-        let after = repaired(&after, &plan);
+        let after = carried_out(&after, &plans, &undo);
         assert_eq!(superblock(&after).raw.uuid, *b"another UUID ...", "{name}");
         let wrong = problems(&before, &after, &path);
         failed.extend(wrong.iter().map(|wrong| format!("{name}: UUID: {wrong}")));
@@ -135,7 +141,7 @@ fn fields_and_the_uuid_change_on_every_shape() {
 fn features_change_on_every_shape() {
     require!(have_tools());
     let dir = scratch();
-    let path = dir.path().join("tuned.img");
+    let (path, undo) = (dir.path().join("tuned.img"), dir.path().join("undo"));
     let (mut changed, mut failed) = (BTreeMap::new(), Vec::new());
     let share = env_number("UEXT4_TUNE_SHARE", 12) as usize;
     for shape in 0..SHAPES.len() {
@@ -148,17 +154,17 @@ fn features_change_on_every_shape() {
             let feature = Feature::parse_name(word).expect("feature");
             let on = !has(&superblock(base.bytes()), feature);
             let name = format!("[{}] {word} {on}", base.options);
-            let Some(plan) = made(base.bytes(), &one(feature, on), &name) else {
+            let Some(plans) = made(base.bytes(), &one(feature, on), &name) else {
                 continue;
             };
-            let after = repaired(base.bytes(), &plan);
+            let after = carried_out(base.bytes(), &plans, &undo);
             assert_eq!(has(&superblock(&after), feature), on, "{name}");
             *changed.entry((*word, on)).or_insert(0) += 1;
             let wrong = problems(&before, &after, &path);
             failed.extend(wrong.iter().map(|wrong| format!("{name}: {wrong}")));
             // And back, where that is possible.
-            if let Some(plan) = made(&after, &one(feature, !on), &name) {
-                let back = repaired(&after, &plan);
+            if let Some(plans) = made(&after, &one(feature, !on), &name) {
+                let back = carried_out(&after, &plans, &undo);
                 assert_eq!(has(&superblock(&back), feature), !on, "{name}");
                 let wrong = problems(&before, &back, &path);
                 failed.extend(wrong.iter().map(|wrong| format!("{name}, back: {wrong}")));
@@ -171,6 +177,34 @@ fn features_change_on_every_shape() {
         let made = [true, false].map(|on| changed.contains_key(&(*word, on)));
         assert!(made[0] || made[1], "{word} was never changed");
     }
+}
+
+#[test]
+fn inodes_get_larger_on_every_shape() {
+    require!(have_tools());
+    let dir = scratch();
+    let (path, undo) = (dir.path().join("tuned.img"), dir.path().join("undo"));
+    let (mut larger, mut failed) = (0, Vec::new());
+    let share = env_number("UEXT4_TUNE_SHARE", 5) as usize;
+    for shape in (0..SHAPES.len()).step_by(share) {
+        let base = Base::make(shape, dir.path());
+        let before = Contents::read(base.bytes());
+        let bytes = 2 * superblock(base.bytes()).geometry.inode_size;
+        let Some(plans) = made(base.bytes(), &inodes_of(bytes), base.options) else {
+            continue;
+        };
+        let after = carried_out(base.bytes(), &plans, &undo);
+        assert_eq!(superblock(&after).geometry.inode_size, bytes);
+        larger += 1;
+        let wrong = problems(&before, &after, &path);
+        failed.extend(
+            wrong
+                .iter()
+                .map(|wrong| format!("[{}]: {wrong}", base.options)),
+        );
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert!(larger > 0);
 }
 
 #[test]
@@ -193,19 +227,21 @@ fn a_crash_leaves_the_old_settings_or_the_new() {
     }
     let mut crashes = Crashes::new(&path, env_number("UEXT4_TUNE_SHARE", 8));
     for tuning in &changes {
-        let Some(planned) = made(&base, tuning, "crash") else {
-            continue;
-        };
-        let new = repaired(&base, &planned);
-        let settings = |sb: &Superblock| {
-            let features = (sb.compat, sb.incompat, sb.ro_compat);
-            (sb.raw.uuid, sb.raw.volume_name, features)
-        };
-        let either = [&base, &new].map(|bytes| settings(&superblock(bytes)));
+        let planned = made(&base, tuning, "crash").unwrap_or_default();
         let name = format!("{tuning:?}");
-        crashes.of(&name, &before, &base, &planned, &|sb| {
-            either.contains(&settings(sb))
-        });
+        let mut bytes = base.clone();
+        // What moves the journal takes an undo file.
+        for planned in planned.iter().filter(|plan| !plan.is_whole) {
+            let new = repaired(&bytes, planned);
+            let settings = |sb: &Superblock| {
+                let features = (sb.compat, sb.incompat, sb.ro_compat);
+                (sb.raw.uuid, sb.raw.volume_name, features)
+            };
+            let either = [&bytes, &new].map(|bytes| settings(&superblock(bytes)));
+            bytes = crashes.of(&name, &before, &bytes, planned, &|sb| {
+                either.contains(&settings(sb))
+            });
+        }
     }
     crashes.end();
 }

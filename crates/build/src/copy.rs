@@ -4,9 +4,8 @@
 //! buffer while the next item follows on disk.
 
 use uext4_block::BlockDevice;
-use uext4_ondisk::{InodeSeed, Lblk, xattr_block_checksum_set};
+use uext4_ondisk::{DirBlocks, DirFormat, InodeSeed, Lblk, NewDirent, xattr_block_checksum_set};
 
-use crate::directory::{DirBlocks, DirFormat};
 use crate::error::Result;
 use crate::place::{Content, Item, inode_seed};
 use crate::plan::Plan;
@@ -112,16 +111,19 @@ impl<'a> Worker<'a> {
 
     fn directory(&self, item: &Item, bytes: &mut [u8]) {
         let (plan, id) = (self.plan, item.node);
-        let inos = &plan.places.inos;
+        let (inos, entries) = (&plan.places.inos, plan.tree.entries_of(id));
         let blocks = DirBlocks {
             format: self.format,
-            tree: &plan.tree,
-            dir: id,
-            plan: plan.needs.dirs.get(&id),
+            layout: plan.needs.dirs.get(&id),
             ino: inos[id.at()],
             parent: inos[plan.tree.node(id).parent.at()],
             seed: self.seed(id).unwrap_or(InodeSeed(0)),
-            inos,
+            count: entries.len(),
+            entry: &|i| NewDirent {
+                name: plan.tree.bytes(entries[i].name),
+                ino: inos[entries[i].node.at()],
+                file_type: plan.tree.node(entries[i].node).file_type(),
+            },
         };
         for (i, block) in bytes.chunks_exact_mut(self.format.block_size).enumerate() {
             blocks.make(Lblk(item.lblk + i as u32), block);

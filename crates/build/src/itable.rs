@@ -74,7 +74,7 @@ impl<'a> InodeEncoder<'a> {
         match &node.kind {
             Kind::Directory(_) => {
                 let dir = plan.needs.dirs.get(&id);
-                let blocks = dir.map_or(1, |d| u64::from(d.blocks));
+                let blocks = dir.map_or(1, |d| u64::from(d.blocks()));
                 inode.size = blocks * u64::from(self.params.block_size);
                 inode.links = measure::dir_links(node.links);
                 self.map(&mut inode, id);

@@ -25,7 +25,7 @@
 //! | [`tree_source`] | trees that a program provides |
 //! | [`tree`] | a tree in memory |
 //! | [`layout`], [`space`] | sizes, fixed metadata, free blocks |
-//! | [`measure`], [`directory`] | what a tree needs; directory blocks |
+//! | [`measure`] | what a tree needs |
 //! | [`mapping`], [`extents`], [`blockmap`] | what names the blocks of files |
 //! | [`system`], [`place`], [`plan`] | giving places |
 //! | [`copy`], [`itable`], [`group`], [`mod@write`] | filling the device |
@@ -40,7 +40,6 @@
 
 mod blockmap;
 mod copy;
-mod directory;
 mod error;
 mod extents;
 mod features;

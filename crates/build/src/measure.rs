@@ -1,9 +1,10 @@
 //! What a tree needs in an image, before places are known.
 
 use std::collections::HashMap;
-use uext4_ondisk::{Compat, FileType, HashParams, HashVersion, Incompat, RoCompat};
+use uext4_ondisk::{
+    Compat, DirFormat, DirLayout, FileType, HashParams, HashVersion, Incompat, RoCompat,
+};
 
-use crate::directory::{self, DirFormat, DirPlan};
 use crate::error::{MkfsError, Result};
 use crate::fs_verity;
 use crate::mapping::Mapping;
@@ -24,6 +25,8 @@ const LOST_AND_FOUND: (u32, u32) = (16 << 10, 12);
 pub(crate) struct Format {
     /// Of directories.
     pub dir: DirFormat,
+    /// How names are hashed.
+    pub hash: HashParams,
     /// Bytes of a block.
     pub block_size: u32,
     /// Bytes of an inode.
@@ -47,11 +50,12 @@ impl Format {
                 indexed: features.compat.contains(Compat::DIR_INDEX),
                 large: features.incompat.contains(Incompat::LARGE_DIR),
                 filetype: features.incompat.contains(Incompat::FILETYPE),
-                hash: HashParams {
-                    seed,
-                    version: HashVersion::HalfMd4,
-                    unsigned: false,
-                },
+                version: HashVersion::HalfMd4,
+            },
+            hash: HashParams {
+                seed,
+                version: HashVersion::HalfMd4,
+                unsigned: false,
             },
             block_size: options.block_size,
             inode_size: options.inode_size,
@@ -73,7 +77,7 @@ pub(crate) struct Piece {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Needs {
     /// Directories of more than one block.
-    pub dirs: HashMap<NodeId, DirPlan>,
+    pub dirs: HashMap<NodeId, DirLayout>,
     /// The tree's attributes, divided.
     pub xattrs: Vec<Divided>,
     /// Blocks of files, directories and attributes, and a guess at those of extent trees.
@@ -141,16 +145,19 @@ impl Needs {
                         true => lost_and_found_blocks(options),
                         false => 0,
                     };
-                    let plan = directory::divide(&format.dir, tree, id, list_blocks)
-                        .map_err(|()| tree.unfit(id, "too many names"))?;
-                    let blocks = plan.as_ref().map_or(1, |p| u64::from(p.blocks));
+                    let entries = tree.entries_of(id);
+                    let name = |i: usize| tree.bytes(entries[i].name);
+                    let hash = |name: &[u8]| format.hash.hash_default(name);
+                    let divided = format.dir.divide(entries.len(), &name, &hash, list_blocks);
+                    let layout = divided.map_err(|_| tree.unfit(id, "too many names"))?;
+                    let blocks = layout.as_ref().map_or(1, |l| u64::from(l.blocks()));
                     needs.blocks += blocks;
                     if Mapping::of(&options.features) == Mapping::Blocks {
                         let run = std::iter::once((0, blocks));
                         needs.blocks += blockmap::index_blocks(run, format.block_size);
                     }
-                    if let Some(plan) = plan {
-                        needs.dirs.insert(id, plan);
+                    if let Some(layout) = layout {
+                        needs.dirs.insert(id, layout);
                     }
                 }
                 Kind::Regular(_) => needs.add_file(options, format, tree, id)?,

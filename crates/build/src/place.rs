@@ -6,10 +6,9 @@
 
 use std::collections::HashMap;
 use uext4_ondisk::{
-    CRC_INIT, CsumSeed, Extent, Generation, Ino, InodeSeed, Pblk, RoCompat, crc32c,
+    CRC_INIT, CsumSeed, DirLayout, Extent, Generation, Ino, InodeSeed, Pblk, RoCompat, crc32c,
 };
 
-use crate::directory::DirPlan;
 use crate::error::{MkfsError, Result};
 use crate::extents::{self, Root};
 use crate::layout::Layout;
@@ -198,8 +197,8 @@ impl<'a> Placer<'a> {
         }
         match node.kind {
             Kind::Directory(_) => {
-                let plan: Option<&DirPlan> = self.needs.dirs.get(&id);
-                let len = plan.map_or(1, |p| u64::from(p.blocks));
+                let layout: Option<&DirLayout> = self.needs.dirs.get(&id);
+                let len = layout.map_or(1, |l| u64::from(l.blocks()));
                 self.take(id, Piece { lblk: 0, len }, Some(Content::Directory))?;
             }
             Kind::Regular(_) => {

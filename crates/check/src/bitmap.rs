@@ -59,6 +59,17 @@ impl ClaimBitmap {
         })
     }
 
+    /// Clears the bits from `at` on. Bits past the end are ignored.
+    pub(crate) fn release(&self, at: u64, len: u64) {
+        for bit in at..at.saturating_add(len).min(self.len) {
+            let chunk = self.chunks.get((bit / CHUNK_BITS) as usize);
+            let word = chunk.and_then(OnceLock::get);
+            if let Some(word) = word.and_then(|chunk| chunk.get(word_in_chunk(bit))) {
+                word.fetch_and(!(1 << (bit % 64)), Ordering::Relaxed);
+            }
+        }
+    }
+
     /// True if a bit is set.
     pub(crate) fn is_set(&self, at: u64) -> bool {
         let chunk = self.chunks.get((at / CHUNK_BITS) as usize);

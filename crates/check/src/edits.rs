@@ -8,6 +8,9 @@ use uext4_block::{BlockError, BlockOp};
 /// Bytes of a unit: the smallest block that ext4 has.
 pub const EDIT_UNIT: usize = 1024;
 
+/// Bytes of a read when changes are compared with a device.
+const READ_BYTES_MAX: usize = 1 << 20;
+
 /// New bytes of a device, in units of [`EDIT_UNIT`] bytes.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Edits {
@@ -156,17 +159,16 @@ impl Edits {
         device: &dyn BlockDevice,
         before: &Edits,
     ) -> Result<()> {
-        let mut have = [0; EDIT_UNIT];
         let mut same = Vec::new();
-        for (at, unit) in self.units() {
-            if before.units.contains_key(&at) {
-                continue;
-            }
-            device.read_at(at.saturating_mul(EDIT_UNIT as u64), &mut have)?;
-            if have == *unit {
-                same.push(at);
-            }
+        for (offset, new) in self.runs(READ_BYTES_MAX) {
+            let mut have = vec![0; new.len()];
+            device.read_at(offset, &mut have)?;
+            let units = have.chunks(EDIT_UNIT).zip(new.chunks(EDIT_UNIT));
+            let equal = (offset / EDIT_UNIT as u64..).zip(units);
+            let equal = equal.filter(|(_, (have, new))| have == new);
+            same.extend(equal.map(|(at, _)| at));
         }
+        same.retain(|at| !before.units.contains_key(at));
         for at in same {
             self.units.remove(&at);
         }

@@ -29,7 +29,11 @@ impl Journal {
     ) -> Result<Arc<Journal>> {
         let log = Log::open(map, features, opened)?;
         let first = log.next_tid();
-        let (max, room) = (log.transaction_max(), log.room());
+        let room = log.room();
+        let max = match options.fills_log {
+            true => room,
+            false => log.transaction_max(),
+        };
         Ok(Self::launch(cache, Some(log), first, max, room, options))
     }
 

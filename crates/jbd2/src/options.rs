@@ -10,6 +10,8 @@ pub struct JournalOptions {
     /// Whether commit and checkpoint flush the device. If false, a power loss may tear or lose a transaction that was
     /// reported as durable.
     pub barrier: bool,
+    /// Whether a transaction may fill the log, which is for one that is alone in it; else it may have a quarter.
+    pub fills_log: bool,
 }
 
 impl Default for JournalOptions {
@@ -17,6 +19,7 @@ impl Default for JournalOptions {
         JournalOptions {
             commit_interval: Duration::from_secs(5),
             barrier: true,
+            fills_log: false,
         }
     }
 }

@@ -21,6 +21,7 @@
 //! | [`extent`], [`extent_node`], [`block_map`] | extents and the nodes of their tree; pointers to blocks, where there are no extents |
 //! | [`fast_commit`] | fast commits |
 //! | [`dirent`], [`hash`], [`htree`] | directories |
+//! | [`dir_blocks`] | directories made at once |
 //! | [`xattr`], [`xattr_list`], [`acl`] | extended attributes |
 //! | [`jbd2`], [`jbd2_super`], [`jbd2_tag`] | the journal |
 //! | [`orphan_file`], [`mmp`] | orphan file and multi-mount protection blocks |
@@ -40,6 +41,7 @@ pub mod block_map;
 mod bytes;
 pub mod checksum;
 pub mod corrupt;
+pub mod dir_blocks;
 pub mod dirent;
 pub mod extent;
 pub mod extent_node;
@@ -67,6 +69,7 @@ pub use acl::*;
 pub use block_map::*;
 pub use checksum::*;
 pub use corrupt::*;
+pub use dir_blocks::*;
 pub use dirent::*;
 pub use extent::*;
 pub use extent_node::*;

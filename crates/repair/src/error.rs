@@ -20,9 +20,9 @@ pub enum RepairError {
         "the repair is complete in the journal, and writing it in place failed: {0}; run it again"
     )]
     Recovery(#[source] JournalError),
-    /// The change does not fit the journal, and a part of it would be damage.
+    /// The change does not fit the journal, or is one by which the journal is found, and a part of it would be damage.
     #[error(
-        "the change has {bytes} bytes, and the image has no journal that takes them at once; --undo FILE keeps the old bytes, so that a crash can be undone"
+        "the change has {bytes} bytes that no journal of the image can take at once; --undo FILE keeps the old ones, so that a crash can be undone"
     )]
     NeedsUndo {
         /// Bytes that change.

@@ -121,22 +121,7 @@ impl<'p> Transaction<'p> {
             Ok(block)
         };
         let (asking, last) = (superblock(true)?, superblock(false)?);
-        let cache = BufferCache::new(
-            Arc::clone(device),
-            block_size as usize,
-            blocks.len().saturating_add(64),
-        );
-        let journal = Journal::open(
-            Arc::new(cache),
-            map(),
-            LogFeatures {
-                checksums: self.place.has_checksums,
-                wide: self.place.is_wide,
-                fast_commits: self.place.has_fast_commits,
-            },
-            JournalOptions::default(),
-            Opened::Empty,
-        )?;
+        let journal = self.journal(device, map(), blocks.len())?;
         let committed = commit(&journal, &new, &blocks, (super_block, &asking), block_size);
         // The commit thread must not write in place what the superblock does not ask for yet; recovery does so.
         journal.abort(JournalError::Aborted("its blocks are recovered".into()));
@@ -153,6 +138,31 @@ impl<'p> Transaction<'p> {
 }
 
 impl Transaction<'_> {
+    /// The journal, for one transaction of so many blocks.
+    fn journal(
+        &self,
+        device: &Arc<dyn BlockDevice>,
+        map: LogMap,
+        blocks: usize,
+    ) -> Result<Arc<Journal>, RepairError> {
+        let block_size = self.place.block_size as usize;
+        let cache = BufferCache::new(Arc::clone(device), block_size, blocks.saturating_add(64));
+        Ok(Journal::open(
+            Arc::new(cache),
+            map,
+            LogFeatures {
+                checksums: self.place.has_checksums,
+                wide: self.place.is_wide,
+                fast_commits: self.place.has_fast_commits,
+            },
+            JournalOptions {
+                fills_log: true,
+                ..JournalOptions::default()
+            },
+            Opened::Empty,
+        )?)
+    }
+
     /// The blocks that change still: what recovery has written is there.
     fn changed(
         &self,

@@ -4,8 +4,7 @@ use crate::CheckOptions;
 use std::path::Path;
 use std::sync::Arc;
 use uext4_block::BlockDevice;
-use uext4_check::{ChangeError, CheckError, Decide, EditedDevice, Plan, Progress, Tuning};
-use uext4_ondisk::{Compat, Feature, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock};
+use uext4_check::{ChangeError, CheckError, Decide, Plan, Progress, Tuning};
 use uext4_repair::RepairError;
 
 /// Plans a repair of the image on a device: what to write so that it passes every check. Nothing is written.
@@ -21,7 +20,21 @@ pub fn plan_repair(
     uext4_check::plan(device, options.check(), decide, progress)
 }
 
-/// Plans a change of settings; the plan is empty if nothing changes. Nothing is written.
+/// Plans to make hash trees of the directories that lost theirs by a repair, to be carried out after it; they work without, but slowly. `None`
+/// if there are none, or not enough space. Nothing is written.
+///
+/// # Errors
+/// As [`plan_repair`].
+pub fn plan_trees(
+    device: &dyn BlockDevice,
+    repair: &Plan,
+    options: &CheckOptions,
+    progress: &dyn Progress,
+) -> Result<Option<Plan>, CheckError> {
+    uext4_check::plan_trees(device, repair, options.check(), progress)
+}
+
+/// Plans a change of settings, in steps that are carried out one after the other; there are none if nothing changes. Nothing is written.
 ///
 /// # Errors
 /// As [`check_on`](crate::check_on); the image has faults, or was not unmounted; the change can't be made.
@@ -30,7 +43,7 @@ pub fn plan_tune(
     tuning: &Tuning,
     options: &CheckOptions,
     progress: &dyn Progress,
-) -> Result<Plan, ChangeError> {
+) -> Result<Vec<Plan>, ChangeError> {
     uext4_check::plan_tune(device, tuning, options.check(), progress)
 }
 
@@ -45,25 +58,7 @@ pub fn plan_grow(
     options: &CheckOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<Plan>, ChangeError> {
-    let options = options.check();
-    let resize_inode = Feature::Compat(Compat::RESIZE_INODE);
-    let tuning = Tuning {
-        features: vec![(resize_inode, false)],
-        ..Tuning::default()
-    };
-    let mut bytes = vec![0; SUPERBLOCK_SIZE];
-    device.read_at(SUPERBLOCK_OFFSET, &mut bytes)?;
-    let sb = Superblock::parse(&bytes).map_err(CheckError::from)?;
-    let reserve = sb.geometry.reserved_gdt_blocks;
-    let first = uext4_check::plan_tune(device, &tuning, options, progress)?;
-    let len = blocks.saturating_mul(sb.geometry.block_size.into());
-    let without = EditedDevice::new(device, &first.edits).with_len(len);
-    let reserve = u16::try_from(reserve).unwrap_or(u16::MAX);
-    let second = uext4_check::plan_grow(&without, blocks, reserve, options, progress)?;
-    match second.is_empty() {
-        true => Ok(Vec::new()),
-        false => Ok(vec![first, second]),
-    }
+    uext4_check::plan_grow(device, blocks, options.check(), progress)
 }
 
 /// Plans to make an image smaller: to so many blocks, or to as few as it may have. As [`plan_grow`].

@@ -4,11 +4,27 @@ use super::{all_of, contents::Contents, loss::losses, plan, repaired};
 use crate::verifier::{e2fsck, run};
 use uext4_check::Plan;
 use uext4_ondisk::{Incompat, Superblock};
+use uext4_repair::RepairError;
 use uext4_testkit::device::{Cut, RecordDevice};
 use uext4_testkit::prelude::*;
 
 pub fn superblock(bytes: &[u8]) -> Superblock {
     Superblock::parse(&bytes[1024..2048]).expect("superblock")
+}
+
+/// Carries plans out, one after the other, with an undo file where the journal does not take one.
+pub fn carried_out(bytes: &[u8], plans: &[Plan], undo: &Path) -> Vec<u8> {
+    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::from_bytes(bytes));
+    for plan in plans {
+        match uext4_repair::apply(&device, plan, None) {
+            Err(RepairError::NeedsUndo { .. }) => {
+                uext4_repair::apply(&device, plan, Some(undo)).expect("apply");
+                fs::remove_file(undo).expect("remove");
+            }
+            done => done.expect("apply"),
+        }
+    }
+    all_of(&*device)
 }
 
 /// What is wrong with an image that had these files: something is lost, or our check or e2fsck finds a fault.

@@ -1,4 +1,4 @@
-//! Checksums of descriptors that follow from the UUID, without `metadata_csum`.
+//! Checksums of descriptors.
 
 use super::{ChangeError, Result};
 use crate::prelude::*;
@@ -9,16 +9,10 @@ use uext4_ondisk::GroupCsum;
 /// Writes those that the new superblock makes others.
 ///
 /// # Errors
-/// The device's; the seed of all other checksums, or of hashes of attributes, would change. Then no journal could be found between the write
-/// of the superblock and that of the journal's inode, so that a crash there would lose what it holds.
+/// The device's; the seed of hashes of attributes would change.
 pub(super) fn rewrite(ed: &mut Editor<'_, '_>, new: &Superblock) -> Result<()> {
     let old = &ed.cx.sb;
     let seeds = new.csum_seed != old.csum_seed;
-    if seeds && new.has_metadata_csum() {
-        return Err(ChangeError::refused(
-            "this changes the seed of all checksums; with `-O metadata_csum_seed` the seed is kept",
-        ));
-    }
     if seeds && new.incompat.contains(Incompat::EA_INODE) {
         return Err(ChangeError::refused(
             "with ea_inode, hashes of attributes follow from the UUID",

@@ -42,7 +42,9 @@ pub(super) fn change(
     ed: &mut Editor<'_, '_>,
     raw: &mut RawSuperblock,
 ) -> Result<()> {
-    for (feature, on) in &tuning.features {
+    // Descriptors of another size are a step of their own.
+    let wide = Feature::Incompat(Incompat::BIT64);
+    for (feature, on) in tuning.features.iter().filter(|(f, _)| *f != wide) {
         let is_on = match feature {
             Feature::Compat(f) => raw.compat().contains(*f),
             Feature::Incompat(f) => raw.incompat().contains(*f),
@@ -126,6 +128,17 @@ impl Changer<'_, '_, '_> {
             (Feature::RoCompat(RoCompat::QUOTA), false) => self.remove_quota(),
             (Feature::RoCompat(RoCompat::PROJECT), true) => self.add_project(feature),
             (Feature::RoCompat(RoCompat::EXTRA_ISIZE), true) => self.add_extra_size(feature),
+            (Feature::RoCompat(RoCompat::METADATA_CSUM), true) => {
+                set(self.raw, Feature::RoCompat(RoCompat::GDT_CSUM), false);
+                Ok(())
+            }
+            // Flags of groups that are not initialised stay valid.
+            (Feature::RoCompat(RoCompat::METADATA_CSUM), false) => {
+                set(self.raw, Feature::RoCompat(RoCompat::GDT_CSUM), true);
+                set(self.raw, Feature::Incompat(Incompat::CSUM_SEED), false);
+                self.raw.checksum_seed = 0.into();
+                Ok(())
+            }
             (Feature::RoCompat(RoCompat::GDT_CSUM), true) => {
                 match self.raw.ro_compat().contains(RoCompat::METADATA_CSUM) {
                     true => Err(ChangeError::refused(
@@ -188,7 +201,8 @@ impl Changer<'_, '_, '_> {
         let ino = files::free_inode(self.ed)?;
         let blocks = uext4_ondisk::orphan_file_blocks_default(geo.blocks_count);
         let inode = files::add(self.ed, ino, blocks)?;
-        files::write_orphans(self.ed, ino, &inode)?;
+        let seed = self.ed.cx.seed;
+        files::write_orphans(self.ed, ino, &inode, seed)?;
         self.raw.orphan_file_inum = ino.0.into();
         Ok(())
     }

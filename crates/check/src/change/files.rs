@@ -7,8 +7,8 @@ use crate::repair::editor::{Editor, now};
 use crate::repair::lost_found;
 use crate::repair::map::{self, Map, NodePool};
 use uext4_ondisk::{
-    Extent, Generation, Inode, JOURNAL_SUPER_SIZE, RawJournalSuper, RawSuperblock, Timestamp,
-    orphan_block_init, orphan_checksum_set,
+    CsumSeed, Extent, Generation, Inode, JOURNAL_SUPER_SIZE, RawJournalSuper, RawSuperblock,
+    Timestamp, orphan_block_init, orphan_checksum_set,
 };
 
 /// Permissions.
@@ -121,15 +121,19 @@ pub(super) fn write_journal(
     fill_journal(ed, inode, &block)
 }
 
-/// Writes the first block of a journal, and zeros: what the other blocks held must not look like transactions.
+/// Writes the first block of a new journal, and zeros: what the other blocks held must not look like transactions.
 ///
 /// # Errors
 /// The device's.
 pub(super) fn fill_journal(ed: &mut Editor<'_, '_>, inode: &Inode, first: &[u8]) -> Result<()> {
-    let mut block = first.to_vec();
-    for (_, at) in map::read(ed, inode)?.blocks() {
-        ed.put_block(at, &block);
-        block.fill(0);
+    let bits = ed.cx.geo.block_bits;
+    for (nr, e) in map::read(ed, inode)?.runs.iter().enumerate() {
+        let skipped = u64::from(nr == 0);
+        if nr == 0 {
+            ed.put_block(e.pblk, first);
+        }
+        let rest = u64::from(e.len).saturating_sub(skipped);
+        ed.zero((e.pblk.0 + skipped) << bits, rest << bits);
     }
     Ok(())
 }
@@ -145,15 +149,20 @@ pub(super) fn back_up_journal(raw: &mut RawSuperblock, inode: &Inode) {
     }
 }
 
-/// Writes empty blocks of an orphan file.
+/// Writes empty blocks of an orphan file, with zeros in place of checksums if there is no seed.
 ///
 /// # Errors
 /// The device's.
-pub(super) fn write_orphans(ed: &mut Editor<'_, '_>, ino: Ino, inode: &Inode) -> Result<()> {
+pub(super) fn write_orphans(
+    ed: &mut Editor<'_, '_>,
+    ino: Ino,
+    inode: &Inode,
+    seed: Option<CsumSeed>,
+) -> Result<()> {
     let mut block = vec![0; ed.cx.block_size()];
     for (_, at) in map::read(ed, inode)?.blocks() {
         orphan_block_init(&mut block);
-        if let Some(seed) = ed.cx.seed {
+        if let Some(seed) = seed {
             orphan_checksum_set(&mut block, inode.seed(seed, ino), at);
         }
         ed.put_block(at, &block);

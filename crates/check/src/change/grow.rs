@@ -8,45 +8,63 @@
 //! the superblock, is one transaction.
 
 use super::{
-    ChangeError, Result, completed, context, examine_sound, put_superblocks, resize_inode,
-    superblock,
+    Change, ChangeError, Result, Step, chain, context, examine_sound, put_superblocks,
+    reserved_descs, superblock, without_resize_inode,
 };
+use crate::context::Context;
+use crate::edits::{EditedDevice, Edits};
 use crate::passes::Stage;
 use crate::prelude::*;
 use crate::repair::descs::backups_of;
 use crate::repair::editor::Editor;
 use crate::repair::groups::pad;
 use crate::repair::plan::Plan;
+use crate::repair::resize;
 use crate::report::{CheckOptions, Progress};
 use uext4_ondisk::{GroupCsum, GroupFlags, RawSuperblock};
 
 /// Free blocks that a last group must have beyond its metadata, or it is left out, as mke2fs has it.
 const LAST_GROUP_SPARE: u64 = 50;
 
-/// Plans to make an image larger: so many blocks, which the device has already, or as many of them as make groups. The plan is empty if
-/// there are as many.
+/// Plans to make an image larger, in steps that are carried out one after the other: so many blocks, which the device has by then, or as
+/// many of them as make groups. There are none if there are as many.
 ///
-/// The image must have no resize inode ([`super::plan_tune`] removes it). One that reserves up to `reserve` blocks in each group with a
-/// backup is made, where they are free.
+/// A resize inode is removed, then made for the new size.
 ///
 /// # Errors
 /// As of [`super::plan_tune`].
 pub fn plan_grow(
     device: &dyn BlockDevice,
     blocks: u64,
-    reserve: u16,
     options: &CheckOptions,
     progress: &dyn Progress,
-) -> Result<Plan> {
+) -> Result<Vec<Plan>> {
     let examined = examine_sound(device, Stage::Groups, options, progress)?;
     let cx = context(&examined)?;
     refuse(&cx.sb, blocks)?;
+    let none = Edits::default();
+    let len = blocks.saturating_mul(cx.geo.block_size.into());
+    let device = EditedDevice::new(device, &none).with_len(len);
+    let (reserve, mut grows) = (reserved_descs(cx), false);
+    let mut grow = |cx: &Context<'_>| {
+        let change = change(cx, blocks, reserve)?;
+        grows = change.is_some();
+        Ok(change)
+    };
+    let steps: &mut [Step<'_>] = &mut [&mut without_resize_inode, &mut grow];
+    let plans = chain(&device, &examined, steps, options, progress)?;
+    Ok(if grows { plans } else { Vec::new() })
+}
+
+/// The larger size, and a resize inode that reserves up to `reserve` blocks in each group with a backup, where they are free. `None` if there
+/// are no more blocks.
+fn change(cx: &Context<'_>, blocks: u64, reserve: u16) -> Result<Option<Change>> {
     let mut ed = Editor::new(cx);
     let raw = grown(&ed, blocks, reserve)?;
     let new = superblock(&raw)?;
     let geo = new.geometry;
     if geo.blocks_count <= cx.geo.blocks_count {
-        return Ok(Plan::default());
+        return Ok(None);
     }
     let unit = u64::from(geo.block_size);
     for group in (cx.geo.groups_count..geo.groups_count).map(GroupNo) {
@@ -57,24 +75,30 @@ pub fn plan_grow(
     copy_descs(&mut ed, &geo)?;
     let first = ed.patch().clone();
     put_superblocks(&mut ed, &raw, &geo)?;
-    let mut patch = ed.into_patch();
     if new.compat.contains(Compat::RESIZE_INODE) {
-        patch = resize_inode::write(device, patch, options, progress)?;
+        claim_descs(cx, &geo);
+        resize::write(&mut ed, &geo)?;
     }
-    let mut plan = completed(device, patch, &examined, options, progress)?;
-    plan.first = first;
-    Ok(plan)
+    Ok(Some(Change {
+        patch: ed.into_patch(),
+        first,
+        ..Change::default()
+    }))
+}
+
+/// Claims the places of descriptors, and what is reserved for more of them, in the groups there are.
+pub(super) fn claim_descs(cx: &Context<'_>, geo: &Geometry) {
+    for group in (0..cx.geo.groups_count).map(GroupNo) {
+        let start = cx.cluster(geo.group_first_block(group));
+        cx.claimed
+            .claim(start, geo.base_meta_blocks(group).into(), |_| {});
+    }
 }
 
 fn refuse(sb: &Superblock, blocks: u64) -> Result<()> {
     if sb.ro_compat.contains(RoCompat::BIGALLOC) {
         return Err(ChangeError::refused(
             "a file system with bigalloc can't grow",
-        ));
-    }
-    if sb.compat.contains(Compat::RESIZE_INODE) {
-        return Err(ChangeError::refused(
-            "the resize inode is to be removed first",
         ));
     }
     if blocks > u64::from(u32::MAX) && !sb.incompat.contains(Incompat::BIT64) {
@@ -139,7 +163,7 @@ fn sized(ed: &Editor<'_, '_>, blocks: u64, reserve: u16) -> Result<Superblock> {
 }
 
 /// How many blocks behind the descriptors are free in every group that has them, `max` at most.
-fn free_behind_descs(ed: &Editor<'_, '_>, max: u32) -> u32 {
+pub(super) fn free_behind_descs(ed: &Editor<'_, '_>, max: u32) -> u32 {
     let cx = ed.cx;
     let free = |group: GroupNo| {
         let start = cx.geo.group_first_block(group).0;

@@ -8,9 +8,9 @@
 //! | `error` | why a change is refused |
 //! | `tuning`, `fields` | settings; those that are fields of the superblock |
 //! | `features`, `files` | features, and the files that some of them need |
-//! | `checksums` | checksums of descriptors, for another UUID |
+//! | `checksums`, `metadata_csum` | checksums of descriptors, and of all else |
+//! | `wide`, `inode_size` | larger descriptors and inodes |
 //! | `grow`, `shrink` | more blocks, and fewer |
-//! | `resize_inode` | the resize inode of a file system whose size changes |
 
 mod checksums;
 mod error;
@@ -18,9 +18,11 @@ mod features;
 mod fields;
 mod files;
 mod grow;
-mod resize_inode;
+mod inode_size;
+mod metadata_csum;
 mod shrink;
 mod tuning;
+mod wide;
 
 pub use error::ChangeError;
 pub use grow::plan_grow;
@@ -31,17 +33,17 @@ use crate::context::Context;
 use crate::edits::{EditedDevice, Edits};
 use crate::fault::{Fault, Faults, Level};
 use crate::passes::{self, Examined, Stage};
-use crate::prelude::{BlockDevice, Geometry, GroupNo, Incompat, Superblock};
+use crate::prelude::{BlockDevice, Compat, Geometry, GroupNo, Incompat, Ino, Superblock};
 use crate::repair::editor::Editor;
 use crate::repair::plan::{LogPlace, Plan, complete};
 use crate::report::{CheckOptions, CheckReport, Progress};
-use uext4_ondisk::{RawSuperblock, SUPERBLOCK_SIZE};
+use uext4_ondisk::{Feature, RawSuperblock, SUPERBLOCK_SIZE};
 
 type Result<T> = std::result::Result<T, ChangeError>;
 
-/// Plans a change of settings; the plan is empty if nothing changes.
+/// Plans a change of settings, in steps that are carried out one after the other; there are none if nothing changes.
 ///
-/// Without a change of a feature or of the UUID only the superblock is read and checked, else the whole image.
+/// Without a change of a feature, of the UUID or of the size of inodes only the superblock is read and checked, else the whole image.
 ///
 /// # Errors
 /// As of [`crate::check`]; the image has faults, or was not unmounted; the change can't be made.
@@ -50,37 +52,127 @@ pub fn plan_tune(
     tuning: &Tuning,
     options: &CheckOptions,
     progress: &dyn Progress,
-) -> Result<Plan> {
-    let small = tuning.features.is_empty() && tuning.uuid.is_none();
+) -> Result<Vec<Plan>> {
+    let small = tuning.features.is_empty() && tuning.uuid.is_none() && tuning.inode_size.is_none();
     let last = if small {
         Stage::Superblock
     } else {
         Stage::Groups
     };
     let examined = examine_sound(device, last, options, progress)?;
-    let cx = context(&examined)?;
+    let folding = examined.scanned.as_ref().map(|s| s.folding.clone());
+    let folding = folding.unwrap_or_default();
+    if small {
+        let change = settings(context(&examined)?, tuning, &folding)?;
+        let plan = change.map(|c| of_superblock(device, c.patch, &examined, options, progress));
+        return plan.into_iter().collect();
+    }
+    let wide = tuning.sets(Feature::Incompat(Incompat::BIT64));
+    let is_other = |cx: &Context<'_>, wide: bool| cx.incompat(Incompat::BIT64) != wide;
+    let reserve = reserved_descs(context(&examined)?);
+    chain(
+        device,
+        &examined,
+        &mut [
+            &mut |cx| settings(cx, tuning, &folding),
+            &mut |cx| match wide {
+                Some(wide) if is_other(cx, wide) => without_resize_inode(cx),
+                _ => Ok(None),
+            },
+            &mut |cx| match wide {
+                Some(wide) if is_other(cx, wide) => wide::change(cx, wide, reserve).map(Some),
+                _ => Ok(None),
+            },
+            &mut |cx| match tuning.inode_size {
+                Some(bytes) if bytes != cx.geo.inode_size => {
+                    inode_size::change(cx, bytes).map(Some)
+                }
+                _ => Ok(None),
+            },
+        ],
+        options,
+        progress,
+    )
+}
+
+/// Changes of the superblock, and of what follows from it. `folding` are directories that ignore case.
+fn settings(cx: &Context<'_>, tuning: &Tuning, folding: &[Ino]) -> Result<Option<Change>> {
     let mut raw = cx.sb.raw.clone();
     fields::change(tuning, &cx.sb, &mut raw)?;
     let mut ed = Editor::new(cx);
-    let folding = examined.scanned.as_ref().map(|s| &s.folding[..]);
-    features::change(tuning, folding.unwrap_or(&[]), &mut ed, &mut raw)?;
+    features::change(tuning, folding, &mut ed, &mut raw)?;
     let new = superblock(&raw)?;
+    let sums = metadata_csum::changes(&cx.sb, &new);
+    if sums {
+        metadata_csum::rewrite(&mut ed, &new, folding)?;
+    }
     checksums::rewrite(&mut ed, &new)?;
     put_superblocks(&mut ed, &raw, &new.geometry)?;
     let mut patch = ed.into_patch();
-    patch.drop_unchanged(device, &Edits::default())?;
-    if patch.is_empty() {
-        return Ok(Plan::default());
-    }
-    if small {
-        return of_superblock(device, patch, &examined, options, progress);
-    }
+    patch.drop_unchanged(cx.view.device(), &Edits::default())?;
     // Once the superblock does not name the journal, nothing needs what it holds.
     let drops_journal = features::drops_journal(&cx.sb, &new);
-    let first = drops_journal.then(|| patch.clone());
-    let mut plan = completed(device, patch, &examined, options, progress)?;
-    plan.first = first.unwrap_or_default();
-    Ok(plan)
+    let first = match drops_journal {
+        true => patch.clone(),
+        false => Edits::default(),
+    };
+    Ok((!patch.is_empty()).then_some(Change {
+        patch,
+        first,
+        is_whole: sums,
+        moves_journal: sums,
+        ..Change::default()
+    }))
+}
+
+/// Blocks that the resize inode reserves in each group with descriptors.
+fn reserved_descs(cx: &Context<'_>) -> u16 {
+    u16::try_from(cx.geo.reserved_gdt_blocks).unwrap_or(u16::MAX)
+}
+
+/// Removes the resize inode; `None` if there is no such inode.
+fn without_resize_inode(cx: &Context<'_>) -> Result<Option<Change>> {
+    if !cx.sb.compat.contains(Compat::RESIZE_INODE) {
+        return Ok(None);
+    }
+    let tuning = Tuning {
+        features: vec![(Feature::Compat(Compat::RESIZE_INODE), false)],
+        ..Tuning::default()
+    };
+    settings(cx, &tuning, &[])
+}
+
+/// A step: what it changes in an image that is sound, if anything.
+type Step<'s> = &'s mut dyn FnMut(&Context<'_>) -> Result<Option<Change>>;
+
+/// Plans of steps, each of an image as the steps before leave it. The check that completes one is that which the next starts from.
+fn chain(
+    device: &dyn BlockDevice,
+    examined: &Examined<'_>,
+    steps: &mut [Step<'_>],
+    options: &CheckOptions,
+    progress: &dyn Progress,
+) -> Result<Vec<Plan>> {
+    let (mut plans, mut all) = (Vec::new(), Edits::default());
+    let mut log = LogPlace::of(examined);
+    let mut steps = steps.iter_mut();
+    let mut next = |examined: &Examined<'_>| {
+        let cx = context(examined)?;
+        let mut changes = steps.by_ref().map(|step| step(cx));
+        changes.find_map(Result::transpose).transpose()
+    };
+    let mut change = next(examined)?;
+    while let Some(now) = change {
+        let mut then = Ok(None);
+        let edited = EditedDevice::new(device, &all);
+        let mut seen = |examined: &Examined<'_>| then = next(examined);
+        let plan = completed(&edited, now, log, &mut seen, options, progress)?;
+        log = plan.log.clone();
+        all.absorb(plan.edits.clone());
+        plans.push(plan);
+        change = then?;
+    }
+    Ok(plans)
 }
 
 /// Checks an image up to a stage, and refuses one that is not sound.
@@ -101,16 +193,6 @@ fn examine_sound<'d>(
         return Err(ChangeError::Faulty);
     }
     Ok(examined)
-}
-
-/// Checks an image with changes up to a stage, whatever faults it has.
-fn examine_changed<'d>(
-    edited: &'d EditedDevice<'_>,
-    last: Stage,
-    options: &CheckOptions,
-    progress: &'d dyn Progress,
-) -> Result<(Examined<'d>, CheckReport)> {
-    examine(edited, options, progress, |stage, _, _| stage == last)
 }
 
 /// Checks an image until `stop`.
@@ -147,15 +229,31 @@ fn superblock(raw: &RawSuperblock) -> Result<Superblock> {
     Superblock::from_raw(raw.clone()).map_err(|e| ChangeError::refused(e.to_string()))
 }
 
-/// The plan of a change: with bitmaps, counters and quota that follow from it.
+/// Copies of data: from, to, bytes.
+type Copies = Vec<(u64, u64, u64)>;
+
+/// A change, without the bitmaps, counters and quota that follow from it. Fields are as of [`Plan`].
+#[derive(Default)]
+struct Change {
+    patch: Edits,
+    first: Edits,
+    copies: Copies,
+    is_whole: bool,
+    /// Between the writes of the superblock and of other blocks the journal could not be found.
+    moves_journal: bool,
+}
+
+/// The plan of a change: with bitmaps, counters and quota that follow from it. `log` is where the journal is before it, and `next` gets what
+/// the check of the changed image has found.
 fn completed(
     device: &dyn BlockDevice,
-    patch: Edits,
-    before: &Examined<'_>,
+    change: Change,
+    log: Option<LogPlace>,
+    next: &mut dyn FnMut(&Examined<'_>),
     options: &CheckOptions,
     progress: &dyn Progress,
 ) -> Result<Plan> {
-    let mut plan = complete(device, patch, options, progress)?;
+    let mut plan = complete(device, change.patch, next, options, progress)?;
     if !plan.mends_all() {
         let fault = plan.after.faults.first();
         let why = fault.map_or(String::new(), ToString::to_string);
@@ -163,7 +261,10 @@ fn completed(
             "the changed image has a fault: {why}"
         )));
     }
-    plan.log_stays = plan.log.is_some() && plan.log == LogPlace::of(before);
+    plan.log_stays = plan.log.is_some() && plan.log == log && !change.moves_journal;
+    plan.first = change.first;
+    plan.copies = change.copies;
+    plan.is_whole = change.is_whole;
     Ok(plan)
 }
 
@@ -176,7 +277,7 @@ fn of_superblock(
     progress: &dyn Progress,
 ) -> Result<Plan> {
     let edited = EditedDevice::new(device, &edits);
-    let (_, report) = examine_changed(&edited, Stage::Superblock, options, progress)?;
+    let (_, report) = examine(&edited, options, progress, |_, _, _| true)?;
     if let Some(fault) = report.faults.first() {
         return Err(ChangeError::refused(fault.to_string()));
     }

@@ -40,11 +40,19 @@ pub struct Tuning {
     pub stripe_width: Option<u32>,
     /// Features to enable or to disable, in this order.
     pub features: Vec<(Feature, bool)>,
+    /// Bytes of an inode, more than there are.
+    pub inode_size: Option<u16>,
     /// Blocks of a new journal; by mke2fs's table if not given.
     pub journal_blocks: Option<u32>,
 }
 
 impl Tuning {
+    /// Whether a feature is to be enabled or disabled, if either.
+    pub fn sets(&self, feature: Feature) -> Option<bool> {
+        let mut all = self.features.iter().rev();
+        all.find(|(f, _)| *f == feature).map(|(_, on)| *on)
+    }
+
     /// Whether it makes a journal.
     pub fn adds_journal(&self) -> bool {
         let journal = Feature::Compat(Compat::HAS_JOURNAL);

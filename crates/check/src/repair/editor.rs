@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::edits::Edits;
 use crate::prelude::*;
 use std::collections::HashSet;
+use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 use uext4_ondisk::{GroupCsum, Inode, SUPERBLOCK_SIZE, inode_checksum_set};
 
@@ -15,6 +16,8 @@ pub(crate) struct Editor<'c, 'd> {
     shared: HashSet<u64>,
     /// The cluster at which the search for a free one starts.
     free_from: u64,
+    /// Runs of clusters that were taken: the first, and how many.
+    taken: Vec<(u64, u64)>,
 }
 
 /// Seconds since 1970 by the clock of the host.
@@ -31,6 +34,7 @@ impl<'c, 'd> Editor<'c, 'd> {
             patch: Edits::default(),
             shared: HashSet::new(),
             free_from: 0,
+            taken: Vec::new(),
         }
     }
 
@@ -62,6 +66,13 @@ impl<'c, 'd> Editor<'c, 'd> {
     /// The changes.
     pub(crate) fn into_patch(self) -> Edits {
         self.patch
+    }
+
+    /// Drops the changes: the blocks that were taken are free again.
+    pub(crate) fn give_up(self) {
+        for (first, count) in self.taken {
+            self.cx.claimed.release(first, count);
+        }
     }
 
     /// True if the image would differ by now.
@@ -214,11 +225,13 @@ impl<'c, 'd> Editor<'c, 'd> {
         Ok(bytes.and_then(|bytes| GroupDesc::decode(bytes).ok()))
     }
 
-    /// Takes the first run of so many blocks that are in use by nothing, without clusters of several blocks.
-    pub(crate) fn allocate_run(&mut self, blocks: u32) -> Option<Pblk> {
-        let (mut start, mut have) = (0, 0);
-        let clusters = self.cx.geo.blocks_count;
-        while have < u64::from(blocks) && start + have < clusters {
+    /// Takes the first run of so many blocks in a range of clusters that are in use by nothing; a cluster is a block.
+    pub(crate) fn allocate_run(&mut self, blocks: u32, clusters: Range<u64>) -> Option<Pblk> {
+        let (mut start, mut have) = (clusters.start, 0);
+        let geo = &self.cx.geo;
+        let all = geo.blocks_count - u64::from(geo.first_data_block);
+        let end = clusters.end.min(all);
+        while have < u64::from(blocks) && start + have < end {
             match self.cx.claimed.is_set(start + have) {
                 true => (start, have) = (start + have + 1, 0),
                 false => have += 1,
@@ -228,6 +241,7 @@ impl<'c, 'd> Editor<'c, 'd> {
             return None;
         }
         self.cx.claimed.claim(start, have, |_| {});
+        self.taken.push((start, have));
         let at = self.cx.cluster_block(start);
         let bytes = have << self.cx.geo.block_bits;
         self.patch.mark_fresh(at.0 << self.cx.geo.block_bits, bytes);
@@ -248,6 +262,7 @@ impl<'c, 'd> Editor<'c, 'd> {
         let cluster = self.cx.claimed.claim_clear(self.free_from)?;
         let at = self.cx.cluster_block(cluster);
         self.free_from = cluster.saturating_add(1);
+        self.taken.push((cluster, 1));
         let end = at.0.saturating_add(u64::from(self.cx.geo.cluster_ratio));
         if end > self.cx.geo.blocks_count {
             return None;

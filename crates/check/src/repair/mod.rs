@@ -16,6 +16,7 @@
 //! | `map`, `runs`, `extents`, `block_map` | what inodes map |
 //! | `clones` | blocks that are claimed twice |
 //! | `dir`, `records`, `inline_dir`, `dir_map`, `reveal` | directories: entries, blocks, holes; inodes that are hidden |
+//! | `pack`, `trees` | directories written anew; hash trees |
 //! | `connect`, `lost_found`, `links` | names for what has none; link counts |
 //! | `groups`, `quota`, `resize` | bitmaps and counters; quota files; the resize inode |
 
@@ -40,9 +41,10 @@ mod links;
 pub(crate) mod lost_found;
 pub(crate) mod map;
 mod orphans;
+pub(crate) mod pack;
 pub(crate) mod plan;
 mod quota;
-mod records;
+pub(crate) mod records;
 mod remedy;
 pub(crate) mod resize;
 mod restore;
@@ -50,8 +52,10 @@ mod reveal;
 mod runs;
 mod stages;
 pub(crate) mod superblock;
+mod trees;
 mod values;
 mod xattrs;
 
 pub use plan::{Decide, Decision, LogPlace, Plan, Policy, plan};
 pub use remedy::Remedy;
+pub use trees::plan_trees;

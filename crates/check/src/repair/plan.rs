@@ -118,6 +118,22 @@ impl LogPlace {
 }
 
 impl Plan {
+    /// One plan of several that follow each other, to be carried out with an undo file: in between the image may be damaged.
+    pub fn join(plans: Vec<Plan>) -> Plan {
+        let mut plans = plans.into_iter();
+        let mut joined = plans.next().unwrap_or_default();
+        for plan in plans {
+            joined.edits.absorb(plan.edits);
+            joined.copies.extend(plan.copies);
+            joined.after = plan.after;
+        }
+        Plan {
+            is_whole: true,
+            log: None,
+            ..joined
+        }
+    }
+
     /// True if nothing is to be written.
     pub fn is_empty(&self) -> bool {
         self.edits.is_empty()
@@ -147,6 +163,8 @@ struct Known {
 
 struct Planner<'p> {
     decide: &'p mut dyn Decide,
+    /// Gets the last check, if the image has no fault then.
+    next: &'p mut dyn FnMut(&Examined<'_>),
     known: HashMap<Key, Known>,
     /// What it was decided to leave, though it could be repaired.
     declined: HashSet<Key>,
@@ -194,7 +212,7 @@ pub fn plan(
     decide: &mut dyn Decide,
     progress: &dyn Progress,
 ) -> Result<Plan> {
-    Planner::new(decide).run(device, options, progress)
+    Planner::new(decide, &mut |_| {}).run(device, options, progress)
 }
 
 /// Repairs that a change of settings leaves to be done.
@@ -208,27 +226,30 @@ impl Decide for Bookkeeping {
     }
 }
 
-/// Completes changes of an image that had no fault: bitmaps, counters and quota follow from them.
+/// Completes changes of an image that had no fault: bitmaps, counters and quota follow from them. What the last check found is for the
+/// next change, if the image has no fault then.
 ///
 /// # Errors
 /// As of [`crate::check`].
 pub(crate) fn complete(
     device: &dyn BlockDevice,
     changes: Edits,
+    next: &mut dyn FnMut(&Examined<'_>),
     options: &CheckOptions,
     progress: &dyn Progress,
 ) -> Result<Plan> {
     let mut decide = Bookkeeping;
-    let mut planner = Planner::new(&mut decide);
+    let mut planner = Planner::new(&mut decide, next);
     planner.plan.edits = changes;
     planner.was_scanned = true;
     planner.run(device, options, progress)
 }
 
 impl<'p> Planner<'p> {
-    fn new(decide: &'p mut dyn Decide) -> Planner<'p> {
+    fn new(decide: &'p mut dyn Decide, next: &'p mut dyn FnMut(&Examined<'_>)) -> Planner<'p> {
         Planner {
             decide,
+            next,
             known: HashMap::new(),
             declined: HashSet::new(),
             plan: Plan::default(),
@@ -393,12 +414,15 @@ impl Planner<'_> {
     }
 
     /// The image has no fault but those that stay: it is marked as clean, if it is not.
-    fn finish(&self, examined: &Examined<'_>) -> Result<(Edits, bool)> {
+    fn finish(&mut self, examined: &Examined<'_>) -> Result<(Edits, bool)> {
         let marked = match &examined.cx {
             Some(cx) if self.plan.after.is_clean() => stages::mark_clean(cx)?,
             _ => None,
         };
         let more = marked.is_some();
+        if !more && self.plan.mends_all() {
+            (self.next)(examined);
+        }
         Ok((marked.unwrap_or_default(), more))
     }
 

@@ -25,6 +25,11 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// Whether it is `.` or `..`.
+    pub(crate) fn is_dots(&self) -> bool {
+        matches!(&self.name[..], b"." | b"..")
+    }
+
     fn size(&self) -> usize {
         dirent_size(self.name.len())
     }

@@ -16,29 +16,33 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<()> {
     if !faults.iter().any(mine) || !ed.cx.sb.compat.contains(Compat::RESIZE_INODE) {
         return Ok(());
     }
-    write(ed)
+    let geo = ed.cx.geo;
+    write(ed, &geo)?;
+    Ok(())
 }
 
-/// Makes inode and map.
+/// Makes inode and map of an image that has, or will have, this geometry. False if there is no block for it.
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn write(ed: &mut Editor<'_, '_>) -> Result<()> {
+pub(crate) fn write(ed: &mut Editor<'_, '_>, geo: &Geometry) -> Result<bool> {
     let cx = ed.cx;
-    let geo = cx.geo;
     let Some(mut raw) = ed.inode(Ino::RESIZE)? else {
-        return Ok(());
+        return Ok(false);
     };
     let old = ed.decode(&raw);
     let double = Pblk(le32(&old.i_block, DOUBLE_AT).unwrap_or(0).into());
     let keeps = cx.bounds().contains(double, 1)
+        && geo.contains_blocks(double, 1)
         && !cx.is_metadata(cx.cluster(double))
         && old.file_type() == FileType::Regular;
     let double = match keeps {
         true => double,
         false => match ed.allocate() {
-            Some(at) => at,
-            None => return Ok(()),
+            Some(at) if geo.contains_blocks(at, 1) => at,
+            // What follows the old end of a larger file system.
+            _ if geo.blocks_count > cx.geo.blocks_count => Pblk(geo.blocks_count - 1),
+            _ => return Ok(false),
         },
     };
     let backups: Vec<u64> = (1..geo.groups_count)
@@ -77,5 +81,6 @@ pub(crate) fn write(ed: &mut Editor<'_, '_>) -> Result<()> {
     put32(&mut inode.i_block, DOUBLE_AT, double.0 as u32);
     raw.fill(0);
     inode.encode_into(&mut raw, &cx.params);
-    ed.put_inode(Ino::RESIZE, &raw)
+    ed.put_inode(Ino::RESIZE, &raw)?;
+    Ok(true)
 }

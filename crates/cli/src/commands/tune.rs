@@ -39,8 +39,11 @@ const DAY: u32 = 86_400;
 ///
 /// The image is checked first, unless only fields of the superblock change, and after the change in memory: nothing is written unless it
 /// passes. The change is one transaction of the image's journal, so that a crash leaves it done or not done. Adding or removing the journal
-/// itself is done in an order that `uext4 check -p` completes. A new UUID needs metadata_csum_seed where there is metadata_csum, as
-/// checksums follow from the UUID otherwise: -O metadata_csum_seed -U random.
+/// itself is done in an order that `uext4 check -p` completes.
+///
+/// metadata_csum, 64bit, the size of inodes, and a new UUID where checksums follow from it (metadata_csum without metadata_csum_seed) rewrite
+/// metadata of the whole image, by which its journal is found. They need --undo: run again after a crash, the command first puts back what
+/// was begun.
 ///
 /// Options of tune2fs are understood.
 #[derive(Debug, clap::Args)]
@@ -85,6 +88,9 @@ pub struct Args {
     /// Features, as tune2fs names them: a,^b; listed below
     #[arg(long, short = 'O', value_name = "LIST", value_parser = features)]
     features: Option<Features>,
+    /// Bytes of an inode, more than there are: 256 for 128
+    #[arg(long, short = 'I', value_name = "BYTES")]
+    inode_size: Option<u16>,
     /// The new journal: size=MEGABYTES
     #[arg(short = 'J', value_name = "LIST", value_parser = journal)]
     new_journal: Option<u64>,
@@ -126,12 +132,12 @@ fn long_help() -> String {
     let lines = names.chunks(4).map(|names| names.join(", "));
     let lines: Vec<String> = lines.collect();
     format!(
-        "Features that can be enabled and disabled: has_journal, orphan_file,\n\
-         fast_commit, quota, mmp, metadata_csum_seed, casefold (not once a directory\n\
-         ignores case) and read-only. Enabled only: project, extra_isize, dir_index,\n\
-         dir_nlink, ea_inode, encrypt, extent, flex_bg, huge_file, inline_data,\n\
-         large_dir, large_file, stable_inodes, uninit_bg and verity. Disabled only:\n\
-         resize_inode.\n\n\
+        "Features that can be enabled and disabled: 64bit, metadata_csum, has_journal,\n\
+         orphan_file, fast_commit, quota, mmp, metadata_csum_seed, casefold (not once\n\
+         a directory ignores case) and read-only. Enabled only: project, extra_isize,\n\
+         dir_index, dir_nlink, ea_inode, encrypt, extent, flex_bg, huge_file,\n\
+         inline_data, large_dir, large_file, stable_inodes, uninit_bg and verity.\n\
+         Disabled only: resize_inode.\n\n\
          Mount options:\n{}.\n\n{EXAMPLES}",
         lines.join(",\n")
     )
@@ -265,17 +271,18 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("`uext4 info {name}` shows the settings");
     }
     let tuning = args.tuning()?;
-    let plan = change(
+    let plans = change(
         &args.image,
         &tuning,
         &CheckOptions::new().threads(args.threads),
         args.undo.as_deref(),
         args.quiet || args.json,
     )?;
-    let bytes = plan.edits.len() as u64 * uext4::unstable::EDIT_UNIT as u64;
+    let units: usize = plans.iter().map(|plan| plan.edits.len()).sum();
+    let bytes = units as u64 * uext4::unstable::EDIT_UNIT as u64;
     if args.json {
         return show::json(&Json {
-            changed: !plan.is_empty(),
+            changed: !plans.is_empty(),
             bytes_written: bytes,
         });
     }
@@ -292,20 +299,25 @@ pub fn change(
     options: &CheckOptions,
     undo: Option<&Path>,
     quiet: bool,
-) -> Result<RepairPlan> {
+) -> Result<Vec<RepairPlan>> {
     let device = device::open(image, &DeviceOptions::read_write())
         .map_err(|e| diagnostics::device(image, e))?;
     if let Some(undo) = undo {
         resume_repair(&*device, undo)?;
     }
     let bar = Bar::unless(quiet);
-    let plan = planned(image, &device, || {
+    let mut plans = planned(image, &device, || {
         plan_tune(&*device, tuning, options, &bar)
     })?;
     drop(bar);
-    let applied = apply_repair(&device, &plan, undo);
-    applied.with_context(|| image.display().to_string())?;
-    Ok(plan)
+    if undo.is_some() && plans.len() > 1 {
+        plans = vec![RepairPlan::join(plans)];
+    }
+    for plan in &plans {
+        let applied = apply_repair(&device, plan, undo);
+        applied.with_context(|| image.display().to_string())?;
+    }
+    Ok(plans)
 }
 
 /// Plans a change, after a recovery if the image was not unmounted.
@@ -367,6 +379,7 @@ impl Args {
             stride: extended.stride,
             stripe_width: extended.stripe_width,
             features: self.features.clone().map_or(Vec::new(), |f| f.0),
+            inode_size: self.inode_size,
             journal_blocks,
         };
         if self.new_journal.is_some() && !tuning.adds_journal() {

@@ -134,6 +134,7 @@ pub(crate) fn open_journal(
     let journal_options = JournalOptions {
         commit_interval: options.commit_interval,
         barrier: options.barrier,
+        ..JournalOptions::default()
     };
     match log {
         Some(map) if !options.read_only => {

@@ -40,6 +40,7 @@ pub fn options() -> JournalOptions {
     JournalOptions {
         commit_interval: Duration::from_secs(100_000),
         barrier: true,
+        ..JournalOptions::default()
     }
 }
 

@@ -1,39 +1,52 @@
-//! The new size, once nothing lies behind it.
+//! The new size, with what has to move for it.
 
-use crate::change::resize_inode;
-use crate::change::{Result, completed, context, examine_sound, put_superblocks, superblock};
-use crate::passes::Stage;
+use super::{space, vacate};
+use crate::change::{Change, ChangeError, Copies, Result, put_superblocks, superblock};
+use crate::context::Context;
 use crate::prelude::*;
 use crate::repair::editor::Editor;
-use crate::repair::plan::Plan;
-use crate::report::{CheckOptions, Progress};
+use crate::repair::resize;
 use uext4_ondisk::RawSuperblock;
 
-/// Plans the cut.
+/// The moves in front of the new end, and the cut.
 ///
 /// # Errors
-/// The image has faults; the device's.
-pub(super) fn plan_cut(
-    device: &dyn BlockDevice,
-    blocks: u64,
-    options: &CheckOptions,
-    progress: &dyn Progress,
-) -> Result<Plan> {
-    let examined = examine_sound(device, Stage::Groups, options, progress)?;
-    let cx = context(&examined)?;
+/// There is not enough room; the device's.
+pub(super) fn change(cx: &Context<'_>, blocks: u64) -> Result<Change> {
     let mut ed = Editor::new(cx);
-    let raw = smaller(&cx.sb, blocks);
-    let new = superblock(&raw)?;
-    put_superblocks(&mut ed, &raw, &new.geometry)?;
-    let mut patch = ed.into_patch();
-    if new.compat.contains(Compat::RESIZE_INODE) {
-        patch = resize_inode::write(device, patch, options, progress)?;
+    match cut(&mut ed, blocks) {
+        Ok(copies) => Ok(Change {
+            patch: ed.into_patch(),
+            copies,
+            is_whole: true,
+            ..Change::default()
+        }),
+        Err(e) => {
+            ed.give_up();
+            Err(e)
+        }
     }
-    completed(device, patch, &examined, options, progress)
 }
 
-fn smaller(sb: &Superblock, blocks: u64) -> RawSuperblock {
-    let (old, mut raw) = (&sb.geometry, sb.raw.clone());
+/// Makes the changes, and returns the copies of data that precede them.
+fn cut(ed: &mut Editor<'_, '_>, blocks: u64) -> Result<Copies> {
+    let too_small = ChangeError::TooSmall { least: blocks + 1 };
+    if space::with_whole_groups(ed.cx, blocks) != blocks {
+        return Err(too_small);
+    }
+    let (moved, copies) = vacate::change(ed, blocks)?;
+    let raw = smaller(&ed.cx.sb, moved, blocks);
+    let new = superblock(&raw)?;
+    put_superblocks(ed, &raw, &new.geometry)?;
+    let has_resize_inode = new.compat.contains(Compat::RESIZE_INODE);
+    if has_resize_inode && !resize::write(ed, &new.geometry)? {
+        return Err(too_small);
+    }
+    Ok(copies)
+}
+
+fn smaller(sb: &Superblock, mut raw: RawSuperblock, blocks: u64) -> RawSuperblock {
+    let old = &sb.geometry;
     let groups = blocks.saturating_sub(old.first_data_block.into());
     let groups = groups.div_ceil(old.blocks_per_group.into()) as u32;
     raw.set_blocks_count(blocks);

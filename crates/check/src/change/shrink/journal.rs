@@ -1,52 +1,55 @@
 //! Moves of the journal, which can't be a part of a transaction in it.
 
-use crate::change::{
-    ChangeError, Result, completed, context, examine_sound, files, put_superblocks,
-};
-use crate::passes::Stage;
+use crate::change::{Change, ChangeError, Result, files, put_superblocks};
+use crate::context::Context;
 use crate::prelude::*;
 use crate::repair::editor::Editor;
-use crate::repair::map;
-use crate::repair::plan::Plan;
-use crate::report::{CheckOptions, Progress};
+use crate::repair::map::{self, Map};
 use uext4_ondisk::Extent;
 
-/// Plans to move the journal in front of the new end; the plan is empty if it is there.
+/// Moves the journal in front of a new end of so many blocks, or as far in front as there is room; `None` if it is there, or there is no
+/// room in front of where it ends.
 ///
 /// # Errors
-/// The image has faults; there is not enough room; the device's.
-pub(super) fn plan_move(
-    device: &dyn BlockDevice,
-    blocks: u64,
-    options: &CheckOptions,
-    progress: &dyn Progress,
-) -> Result<Plan> {
-    let examined = examine_sound(device, Stage::Groups, options, progress)?;
-    let cx = context(&examined)?;
+/// The device's.
+pub(super) fn change(cx: &Context<'_>, blocks: u64) -> Result<Option<Change>> {
     let Some(ino) = cx.sb.journal_ino() else {
-        return Ok(Plan::default());
+        return Ok(None);
     };
     let mut ed = Editor::new(cx);
     let Some(inode) = ed.decoded(ino)? else {
         return Err(ChangeError::Faulty);
     };
     let found = map::read(&ed, &inode)?;
-    let behind = |e: &Extent| e.pblk.0.saturating_add(e.len.into()) > blocks;
-    let nodes = found.nodes.iter().any(|at| at.0 >= blocks);
-    if !found.runs.iter().any(behind) && !nodes {
-        return Ok(Plan::default());
+    let old_end = end(&found);
+    if old_end <= blocks {
+        return Ok(None);
     }
     let first = found.find(Lblk(0)).ok_or(ChangeError::Faulty)?;
     let super_block = ed.block(first)?;
     let count = u32::try_from(found.end()).unwrap_or(u32::MAX);
-    let inode = files::add(&mut ed, ino, count)?;
-    let placed = map::read(&ed, &inode)?;
-    if placed.runs.iter().any(behind) || placed.nodes.iter().any(|at| at.0 >= blocks) {
-        return Err(ChangeError::TooSmall { least: blocks + 1 });
-    }
+    let inode = match files::add(&mut ed, ino, count) {
+        Ok(inode) if end(&map::read(&ed, &inode)?) < old_end => inode,
+        Ok(_) | Err(ChangeError::Refused(_)) => {
+            ed.give_up();
+            return Ok(None);
+        }
+        Err(e) => return Err(e),
+    };
     files::fill_journal(&mut ed, &inode, &super_block)?;
     let mut raw = cx.sb.raw.clone();
     files::back_up_journal(&mut raw, &inode);
     put_superblocks(&mut ed, &raw, &cx.geo)?;
-    completed(device, ed.into_patch(), &examined, options, progress)
+    Ok(Some(Change {
+        patch: ed.into_patch(),
+        ..Change::default()
+    }))
+}
+
+/// The block behind the last one of a map.
+fn end(map: &Map) -> u64 {
+    let runs = map.runs.iter();
+    let runs = runs.map(|e: &Extent| e.pblk.0.saturating_add(e.len.into()));
+    let nodes = map.nodes.iter().map(|at| at.0.saturating_add(1));
+    runs.chain(nodes).max().unwrap_or(0)
 }

@@ -4,13 +4,14 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `space` | the fewest blocks that an image may have |
-//! | `renumber` | new numbers of inodes |
-//! | `vacate` | moves of inodes, of what they map, and of the metadata of groups |
 //! | `journal` | moves of the journal |
+//! | `vacate` | moves of inodes, of what they map, and of the metadata of groups |
+//! | `renumber` | new numbers of inodes |
 //! | `cut` | the new size |
 //!
 //! # Crash
-//! Data is copied to free blocks before a transaction makes files map them. Between two plans the image is sound, with the old size.
+//! The journal moves first, as that can't be a part of a transaction in it; then the image is sound, with the old size. Data is copied to
+//! free blocks before one transaction makes files map them and cuts the groups behind the new end.
 
 mod cut;
 mod journal;
@@ -18,8 +19,8 @@ mod renumber;
 mod space;
 mod vacate;
 
-use super::{ChangeError, Result, context, examine_sound};
-use crate::edits::{EditedDevice, Edits};
+use super::{Change, ChangeError, Result, Step, chain, context, examine_sound};
+use crate::context::Context;
 use crate::passes::Stage;
 use crate::prelude::*;
 use crate::repair::plan::Plan;
@@ -39,15 +40,22 @@ pub fn plan_shrink(
     let cx = context(&examined)?;
     refuse(&cx.sb)?;
     let least = space::least(cx)?;
-    let old = cx.geo.blocks_count;
     let blocks = blocks.map(|blocks| space::with_whole_groups(cx, blocks));
-    drop(examined);
     match blocks {
-        Some(blocks) if blocks >= old => Ok(Vec::new()),
-        Some(blocks) if blocks < least => Err(ChangeError::TooSmall { least }),
-        Some(blocks) => plans_to(device, blocks, options, progress),
-        None => to_least(device, least, old, options, progress),
+        Some(blocks) if blocks >= cx.geo.blocks_count => return Ok(Vec::new()),
+        Some(blocks) if blocks < least => return Err(ChangeError::TooSmall { least }),
+        _ => {}
     }
+    let mut cuts = false;
+    let mut cut = |cx: &Context<'_>| {
+        let change = cut_to(cx, blocks, least)?;
+        cuts = change.is_some();
+        Ok(change)
+    };
+    let mut journal = |cx: &Context<'_>| journal::change(cx, blocks.unwrap_or(least));
+    let steps: &mut [Step<'_>] = &mut [&mut journal, &mut cut];
+    let plans = chain(device, &examined, steps, options, progress)?;
+    Ok(if cuts { plans } else { Vec::new() })
 }
 
 fn refuse(sb: &Superblock) -> Result<()> {
@@ -66,52 +74,35 @@ fn refuse(sb: &Superblock) -> Result<()> {
     }
 }
 
-/// The plans to the smallest size from `least` on that has room for what moves: trees of extents may get more blocks.
-fn to_least(
-    device: &dyn BlockDevice,
-    least: u64,
-    old: u64,
-    options: &CheckOptions,
-    progress: &dyn Progress,
-) -> Result<Vec<Plan>> {
+/// The cut to a size, or to the smallest from `least` on that has room for what moves: trees of extents may get more blocks. `None` if only
+/// the size that it has is enough.
+fn cut_to(cx: &Context<'_>, blocks: Option<u64>, least: u64) -> Result<Option<Change>> {
+    if let Some(blocks) = blocks {
+        return cut::change(cx, blocks).map(Some);
+    }
+    let attempt = |blocks| match cut::change(cx, blocks) {
+        Ok(change) => Ok(Some(change)),
+        Err(ChangeError::TooSmall { .. }) => Ok(None),
+        Err(e) => Err(e),
+    };
     let (mut below, mut step) = (least.saturating_sub(1), 1);
-    let mut found = loop {
-        let blocks = below.saturating_add(step);
-        if blocks >= old {
-            return Ok(Vec::new());
+    let (mut end, mut found) = loop {
+        let end = below.saturating_add(step);
+        if end >= cx.geo.blocks_count {
+            return Ok(None);
         }
-        match plans_to(device, blocks, options, progress) {
-            Ok(plans) => break (blocks, plans),
-            Err(ChangeError::TooSmall { .. }) => below = blocks,
-            Err(e) => return Err(e),
+        match attempt(end)? {
+            Some(change) => break (end, change),
+            None => below = end,
         }
         step *= 2;
     };
-    while found.0 - below > 1 {
-        let middle = below + (found.0 - below) / 2;
-        match plans_to(device, middle, options, progress) {
-            Ok(plans) => found = (middle, plans),
-            Err(ChangeError::TooSmall { .. }) => below = middle,
-            Err(e) => return Err(e),
+    while end - below > 1 {
+        let middle = below + (end - below) / 2;
+        match attempt(middle)? {
+            Some(change) => (end, found) = (middle, change),
+            None => below = middle,
         }
     }
-    Ok(found.1)
-}
-
-fn plans_to(
-    device: &dyn BlockDevice,
-    blocks: u64,
-    options: &CheckOptions,
-    progress: &dyn Progress,
-) -> Result<Vec<Plan>> {
-    let (mut all, mut plans) = (Edits::default(), Vec::new());
-    let steps = [journal::plan_move, vacate::plan_move, cut::plan_cut];
-    for step in steps {
-        let plan = step(&EditedDevice::new(device, &all), blocks, options, progress)?;
-        if !plan.is_empty() {
-            all.absorb(plan.edits.clone());
-            plans.push(plan);
-        }
-    }
-    Ok(plans)
+    Ok(Some(found))
 }

@@ -1,69 +1,46 @@
 //! Moves of everything behind the new end, while the file system keeps its size.
 
 use super::renumber::Numbers;
-use crate::change::{
-    ChangeError, Result, completed, context, examine_sound, files, put_superblocks, superblock,
-};
-use crate::passes::Stage;
+use crate::change::{ChangeError, Copies, Result};
 use crate::prelude::*;
 use crate::repair::editor::Editor;
 use crate::repair::kind;
 use crate::repair::map::{self, Map, NodePool};
-use crate::repair::plan::Plan;
-use crate::report::{CheckOptions, Progress};
 use std::collections::HashMap;
 use uext4_ondisk::{
     DxKind, Extent, Inode, RawSuperblock, XattrList, dir_checksum_set, dx_checksum_set, dx_kind_of,
     orphan_checksum_set, xattr_block_checksum_set, xattr_refcount, xattr_refcount_set,
 };
 
-/// Plans the moves; the plan is empty if nothing lies there.
+/// Moves what lies behind the new end, and returns the superblock that names the new places, and copies of data: from, to, bytes.
 ///
 /// # Errors
-/// The image has faults; there is not enough room; the device's.
-pub(super) fn plan_move(
-    device: &dyn BlockDevice,
-    blocks: u64,
-    options: &CheckOptions,
-    progress: &dyn Progress,
-) -> Result<Plan> {
-    let examined = examine_sound(device, Stage::Groups, options, progress)?;
-    let cx = context(&examined)?;
-    let geo = &cx.geo;
+/// There is not enough room; the device's.
+pub(super) fn change(ed: &mut Editor<'_, '_>, blocks: u64) -> Result<(RawSuperblock, Copies)> {
+    let geo = &ed.cx.geo;
     let groups = blocks.saturating_sub(geo.first_data_block.into());
     let groups = groups.div_ceil(geo.blocks_per_group.into()) as u32;
     let last = Ino(groups.saturating_mul(geo.inodes_per_group));
-    let mut ed = Editor::new(cx);
-    let numbers = Numbers::assign(&mut ed, last)?;
+    let numbers = Numbers::assign(ed, last)?;
+    let raw = ed.cx.sb.raw.clone();
     let mut mover = Mover {
         ed,
         end: blocks,
         numbers,
-        raw: cx.sb.raw.clone(),
+        raw,
         xattr_blocks: HashMap::new(),
         copies: Vec::new(),
     };
     mover.inodes()?;
     mover.mmp()?;
     mover.groups(groups)?;
-    let Mover {
-        mut ed,
-        numbers,
-        mut raw,
-        copies,
-        ..
-    } = mover;
-    numbers.in_superblock(&mut raw);
-    let new = superblock(&raw)?;
-    put_superblocks(&mut ed, &raw, &new.geometry)?;
-    let mut plan = completed(device, ed.into_patch(), &examined, options, progress)?;
-    plan.copies = copies;
-    plan.is_whole = true;
-    Ok(plan)
+    let mut raw = mover.raw;
+    mover.numbers.in_superblock(&mut raw);
+    Ok((raw, mover.copies))
 }
 
-struct Mover<'c, 'd> {
-    ed: Editor<'c, 'd>,
+struct Mover<'e, 'c, 'd> {
+    ed: &'e mut Editor<'c, 'd>,
     /// The blocks of the smaller file system.
     end: u64,
     numbers: Numbers,
@@ -71,10 +48,10 @@ struct Mover<'c, 'd> {
     /// New places of attribute blocks that were moved.
     xattr_blocks: HashMap<Pblk, Pblk>,
     /// Copies of data: from, to, bytes.
-    copies: Vec<(u64, u64, u64)>,
+    copies: Copies,
 }
 
-impl Mover<'_, '_> {
+impl Mover<'_, '_, '_> {
     fn take(&mut self) -> Result<Pblk> {
         let end = self.end;
         let at = self.ed.allocate().filter(|at| at.0 < end);
@@ -119,9 +96,6 @@ impl Mover<'_, '_> {
         if changed {
             inode.encode_into(&mut raw, &self.ed.cx.params);
             self.ed.put_inode(new_ino, &raw)?;
-            if new_ino != ino {
-                files::remove(&mut self.ed, ino)?;
-            }
         }
         Ok(())
     }
@@ -172,7 +146,7 @@ impl Mover<'_, '_> {
     /// Moves what an inode maps; true if the inode changes.
     fn map(&mut self, ino: Ino, inode: &mut Inode) -> Result<bool> {
         let cx = self.ed.cx;
-        let found = map::read(&self.ed, inode)?;
+        let found = map::read(self.ed, inode)?;
         let new_ino = self.numbers.of(ino);
         let behind = |e: &Extent| e.pblk.0.saturating_add(e.len.into()) > self.end;
         let moves = found.runs.iter().any(behind);
@@ -181,6 +155,12 @@ impl Mover<'_, '_> {
         let renames = is_dir && !self.numbers.is_empty();
         if !moves && !nodes && new_ino == ino && !renames {
             return Ok(false);
+        }
+        // A transaction can't move the journal that it is in.
+        if cx.sb.journal_ino() == Some(ino) {
+            return Err(ChangeError::TooSmall {
+                least: self.end + 1,
+            });
         }
         // What the check reads is written; other data is copied.
         let state = cx.inodes.state(ino);
@@ -219,10 +199,10 @@ impl Mover<'_, '_> {
         own.retain(|at| at.0 < end);
         own.reverse();
         let mut pool = NodePool::new(own);
-        if !map::write(&mut self.ed, new_ino, inode, &new, &mut pool) {
+        if !map::write(self.ed, new_ino, inode, &new, &mut pool) {
             return Err(ChangeError::TooSmall { least: end + 1 });
         }
-        let now = map::read(&self.ed, inode)?.nodes;
+        let now = map::read(self.ed, inode)?.nodes;
         if now.iter().any(|at| self.is_behind(*at)) {
             return Err(ChangeError::TooSmall { least: end + 1 });
         }
@@ -303,8 +283,8 @@ impl Mover<'_, '_> {
                 }
             }
             if old.inode_table.0.saturating_add(table_blocks.into()) > self.end {
-                let to = self.ed.allocate_run(table_blocks);
-                let to = to.filter(|to| to.0.saturating_add(table_blocks.into()) <= self.end);
+                let end = self.ed.cx.cluster(Pblk(self.end));
+                let to = self.ed.allocate_run(table_blocks, 0..end);
                 let to = to.ok_or(ChangeError::TooSmall {
                     least: self.end + 1,
                 })?;

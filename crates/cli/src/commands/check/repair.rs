@@ -7,7 +7,10 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
-use uext4::unstable::{DecideRepair, RepairDecision, RepairPlan, RepairPolicy, RepairRemedy};
+use uext4::unstable::{
+    DecideRepair, RepairDecision, RepairError, RepairPlan, RepairPolicy, RepairRemedy,
+    apply_repair, plan_repair, plan_trees,
+};
 use uext4::{CheckOptions, DeviceOptions, Fault};
 
 /// The exit code when everything was repaired, as of e2fsck.
@@ -96,14 +99,31 @@ pub fn repair(args: &Args, image: &Path, choice: Choice) -> Result<(RepairPlan, 
     // A bar would be between the questions.
     let quiet = args.quiet || args.json || matches!(choice, Choice::Ask);
     let bar = Bar::unless(quiet);
-    let planned = uext4::unstable::plan_repair(&*device, &options, decide, &bar);
+    let planned = plan_repair(&*device, &options, decide, &bar).and_then(|plan| {
+        let trees = plan_trees(&*device, &plan, &options, &bar)?;
+        Ok((plan, trees))
+    });
     drop(bar);
     interrupt::check()?;
-    let plan = planned.map_err(|e| diagnostics::checking(image, e))?;
+    let (plan, trees) = planned.map_err(|e| diagnostics::checking(image, e))?;
     if let Some(e) = asker.failure {
         return Err(e);
     }
-    uext4::unstable::apply_repair(&device, &plan, args.undo.as_deref())?;
+    let plan = match (&args.undo, trees) {
+        (Some(undo), trees) => {
+            let plan = RepairPlan::join(std::iter::once(plan).chain(trees).collect());
+            apply_repair(&device, &plan, Some(undo))?;
+            plan
+        }
+        (None, trees) => {
+            apply_repair(&device, &plan, None)?;
+            match trees.map_or(Ok(()), |trees| apply_repair(&device, &trees, None)) {
+                // Directories stay linear where there is no journal that takes their trees at once.
+                Ok(()) | Err(RepairError::NeedsUndo { .. }) => plan,
+                Err(e) => return Err(e.into()),
+            }
+        }
+    };
     let code = match (plan.mends_all(), plan.is_empty()) {
         (true, true) => 0,
         (true, false) => REPAIRED,

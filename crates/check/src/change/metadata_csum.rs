@@ -1,0 +1,219 @@
+//! Checksums of all metadata: with another seed, with the feature `metadata_csum`, or without it.
+//!
+//! Directories with a hash tree are written anew, as their nodes have room for fewer entries with checksums; so are those with a block that
+//! has no room for its checksum.
+//!
+//! # Crash
+//! The superblock says how checksums are computed, also that of the journal's inode: so that this takes an undo file.
+
+use super::{ChangeError, Result, files};
+use crate::context::Context;
+use crate::prelude::*;
+use crate::repair::editor::Editor;
+use crate::repair::kind;
+use crate::repair::map;
+use crate::repair::pack::Directory;
+use crate::repair::records::{self, Record};
+use std::collections::HashSet;
+use uext4_ondisk::{
+    CsumSeed, DIR_TAIL, DIRENT_MIN, DxKind, DxView, GroupFlags, Inode, Mmp, dir_checksum_set,
+    dx_kind_of, dx_limit, extent_block_checksum_set, inode_checksum_set, xattr_block_checksum_set,
+};
+
+/// True if the new superblock makes checksums others.
+pub(super) fn changes(old: &Superblock, new: &Superblock) -> bool {
+    let (was, is) = (old.has_metadata_csum(), new.has_metadata_csum());
+    was != is || is && old.csum_seed != new.csum_seed
+}
+
+/// Writes the checksums that the new superblock asks for, but those of descriptors and superblock. `folding` are directories that ignore
+/// case.
+///
+/// # Errors
+/// The device's; there is not enough space, or a directory ignores case.
+pub(super) fn rewrite(ed: &mut Editor<'_, '_>, new: &Superblock, folding: &[Ino]) -> Result<()> {
+    if let Some(ino) = folding.first() {
+        return Err(ChangeError::refused(format!(
+            "directory {ino} ignores case, so that its hash tree can't be written anew"
+        )));
+    }
+    let cx = ed.cx;
+    let seed = new.has_metadata_csum().then_some(new.csum_seed);
+    let used = cx
+        .inodes
+        .touched()
+        .filter(|ino| cx.inodes.state(*ino).used());
+    let mut attributes = HashSet::new();
+    for ino in used.collect::<Vec<_>>() {
+        let Some(inode) = ed.decoded(ino)? else {
+            continue;
+        };
+        directory(ed, ino, &inode, seed)?;
+        if let Some(seed) = seed {
+            blocks_of(ed, ino, seed, &mut attributes)?;
+        }
+        if cx.sb.orphan_file() == Some(ino) {
+            files::write_orphans(ed, ino, &inode, seed)?;
+        }
+    }
+    for group in (0..cx.geo.groups_count).map(GroupNo) {
+        if let Some(desc) = ed.desc(group)? {
+            let desc = bitmaps(ed, desc, seed)?;
+            ed.put_desc(group, &desc)?;
+            if let Some(seed) = seed {
+                inodes(ed, group, &desc, seed)?;
+            }
+        }
+    }
+    let at = Pblk(cx.sb.raw.mmp_block.get());
+    if new.incompat.contains(Incompat::MMP) && cx.incompat(Incompat::MMP) {
+        let mut block = ed.block(at)?;
+        let mmp = Mmp::parse(&block, None).map_err(|_| ChangeError::Faulty)?;
+        mmp.encode_into(&mut block, seed);
+        ed.put_block(at, &block);
+    }
+    Ok(())
+}
+
+/// The blocks of a directory.
+fn directory(
+    ed: &mut Editor<'_, '_>,
+    ino: Ino,
+    inode: &Inode,
+    seed: Option<CsumSeed>,
+) -> Result<()> {
+    if inode.file_type() != FileType::Directory || !kind::is_mapped(inode) {
+        return Ok(());
+    }
+    let seed = seed.map(|seed| inode.seed(seed, ino));
+    let indexed = inode.flags.contains(InodeFlags::INDEX);
+    let mut all: Vec<Record> = Vec::new();
+    let (mut parent, mut has_room) = (Ino::ROOT, !indexed);
+    for (lblk, at) in map::read(ed, inode)?.blocks() {
+        let mut block = ed.block(at)?;
+        if lblk == Lblk(0) {
+            parent = Ino(le32(&block, DIRENT_MIN).unwrap_or(0));
+        }
+        if indexed && is_node(ed.cx, lblk, &block) {
+            continue;
+        }
+        let end = match ed.cx.seed {
+            Some(_) => block.len().saturating_sub(DIR_TAIL),
+            None => block.len(),
+        };
+        let found = records::read(&block, end, ed.cx.geo.inodes_count);
+        if let Some(seed) = seed.filter(|_| has_room) {
+            let end = block.len().saturating_sub(DIR_TAIL);
+            has_room = records::write(&mut block, end, &found).is_empty();
+            dir_checksum_set(&mut block, seed);
+            if has_room {
+                ed.put_block(at, &block);
+            }
+        }
+        all.extend(found.into_iter().filter(|r| !r.is_dots()));
+    }
+    if has_room {
+        return Ok(());
+    }
+    let new = Directory {
+        ino,
+        seed,
+        parent,
+        may_hash: ed.cx.sb.compat.contains(Compat::DIR_INDEX),
+    };
+    match new.write(ed, &all)? {
+        true => Ok(()),
+        false => Err(files::no_space()),
+    }
+}
+
+/// Whether a block of a directory with a hash tree is a node of it.
+fn is_node(cx: &Context<'_>, lblk: Lblk, block: &[u8]) -> bool {
+    match dx_kind_of(block, lblk) {
+        Some(DxKind::Root) => true,
+        // A leaf without names looks the same but for the limit.
+        Some(kind) => {
+            let limit = dx_limit(kind, block.len(), cx.seed.is_some());
+            DxView::new(block, kind).limit() == limit
+        }
+        None => false,
+    }
+}
+
+/// Attributes, and nodes of extent trees.
+fn blocks_of(
+    ed: &mut Editor<'_, '_>,
+    ino: Ino,
+    seed: CsumSeed,
+    attributes: &mut HashSet<Pblk>,
+) -> Result<()> {
+    let Some(inode) = ed.decoded(ino)? else {
+        return Ok(());
+    };
+    let of_inode = inode.seed(seed, ino);
+    let at = inode.file_acl;
+    if at != Pblk(0) && attributes.insert(at) {
+        let mut block = ed.block(at)?;
+        xattr_block_checksum_set(&mut block, seed, at);
+        ed.put_block(at, &block);
+    }
+    if !kind::is_mapped(&inode) {
+        return Ok(());
+    }
+    let found = map::read(ed, &inode)?;
+    if inode.flags.contains(InodeFlags::EXTENTS) {
+        for at in &found.nodes {
+            let mut block = ed.block(*at)?;
+            extent_block_checksum_set(&mut block, of_inode);
+            ed.put_block(*at, &block);
+        }
+    }
+    Ok(())
+}
+
+/// A descriptor with the checksums of its bitmaps, zeros if there are none.
+fn bitmaps(ed: &Editor<'_, '_>, mut desc: GroupDesc, seed: Option<CsumSeed>) -> Result<GroupDesc> {
+    let Some(seed) = seed else {
+        (desc.block_bitmap_csum, desc.inode_bitmap_csum) = (0, 0);
+        return Ok(desc);
+    };
+    let geo = &ed.cx.geo;
+    if !desc.flags.contains(GroupFlags::BLOCK_UNINIT) {
+        desc.set_block_bitmap_csum(seed, geo, &ed.block(desc.block_bitmap)?);
+    }
+    if !desc.flags.contains(GroupFlags::INODE_UNINIT) {
+        desc.set_inode_bitmap_csum(seed, geo, &ed.block(desc.inode_bitmap)?);
+    }
+    Ok(desc)
+}
+
+/// The inodes of a group. What is left of deleted ones is cleared.
+fn inodes(ed: &mut Editor<'_, '_>, group: GroupNo, desc: &GroupDesc, seed: CsumSeed) -> Result<()> {
+    let geo = ed.cx.geo;
+    if desc.flags.contains(GroupFlags::INODE_UNINIT) {
+        return Ok(());
+    }
+    let in_use = geo.inodes_per_group.saturating_sub(desc.itable_unused);
+    for nr in 0..in_use.div_ceil(geo.inodes_per_block) {
+        let at = Pblk(desc.inode_table.0.saturating_add(nr.into()));
+        let old = ed.block(at)?;
+        let mut block = old.clone();
+        let slots = block.chunks_exact_mut(geo.inode_size.into());
+        for (i, bytes) in (0..).zip(slots) {
+            let ino = geo.ino_in_group(group, nr * geo.inodes_per_block + i);
+            let state = ed.cx.inodes.state(ino);
+            let is_empty = bytes.iter().all(|byte| *byte == 0);
+            if is_empty {
+                continue;
+            }
+            match state.used() || ino < geo.first_ino {
+                true => inode_checksum_set(bytes, seed, ino),
+                false => bytes.fill(0),
+            }
+        }
+        if block != old {
+            ed.put_block(at, &block);
+        }
+    }
+    Ok(())
+}

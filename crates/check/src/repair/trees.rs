@@ -1,0 +1,116 @@
+//! Hash trees of directories that a repair made linear.
+
+use super::editor::Editor;
+use super::map;
+use super::pack::Directory;
+use super::plan::{Plan, complete};
+use super::records;
+use crate::context::Context;
+use crate::edits::EditedDevice;
+use crate::passes::{self, Stage};
+use crate::prelude::*;
+use crate::report::{CheckOptions, CheckReport, Progress};
+use std::collections::BTreeSet;
+use uext4_ondisk::{DIRENT_MIN, dir_data_end};
+
+/// Plans to make hash trees of the directories that lost theirs by a repair, to be carried out after it: they work without, but slowly.
+/// `None` if there are none. As all entries get other places, the plan is carried out whole or not at all.
+///
+/// # Errors
+/// As of [`crate::check`].
+pub fn plan_trees(
+    device: &dyn BlockDevice,
+    repair: &Plan,
+    options: &CheckOptions,
+    progress: &dyn Progress,
+) -> Result<Option<Plan>> {
+    let repaired = repair.decisions.iter().filter(|d| d.repaired);
+    let inodes: BTreeSet<Ino> = repaired.filter_map(|d| d.fault.ino).collect();
+    if inodes.is_empty() || !repair.mends_all() {
+        return Ok(None);
+    }
+    let edited = EditedDevice::new(device, &repair.edits);
+    let (mut report, mut faults) = (CheckReport::default(), Faults::new(options.faults_max));
+    let stop = &mut |stage, _: &Faults, _: &CheckReport| stage == Stage::Superblock;
+    let superblock = passes::examine(&edited, options, progress, &mut report, &mut faults, stop)?;
+    let Some(cx) = &superblock.cx else {
+        return Ok(None);
+    };
+    let ed = Editor::new(cx);
+    let mut linear = Vec::new();
+    for ino in inodes {
+        if had_tree(device, cx, ino)? && ed.decoded(ino)?.is_some_and(|now| may_have(cx, &now)) {
+            linear.push(ino);
+        }
+    }
+    if linear.is_empty() {
+        return Ok(None);
+    }
+    let stop = &mut |_, _: &Faults, _: &CheckReport| false;
+    let examined = passes::examine(&edited, options, progress, &mut report, &mut faults, stop)?;
+    let Some(cx) = &examined.cx else {
+        return Ok(None);
+    };
+    let mut ed = Editor::new(cx);
+    for ino in linear {
+        write(&mut ed, ino)?;
+    }
+    let mut plan = complete(&edited, ed.into_patch(), &mut |_| {}, options, progress)?;
+    plan.is_whole = true;
+    plan.log_stays = plan.log.is_some() && plan.log == repair.log;
+    Ok(plan
+        .mends_all()
+        .then_some(plan)
+        .filter(|plan| !plan.is_empty()))
+}
+
+/// Whether a directory had a hash tree before the repair.
+fn had_tree(device: &dyn BlockDevice, cx: &Context<'_>, ino: Ino) -> Result<bool> {
+    let Ok((group, index)) = cx.geo.group_of_ino(ino) else {
+        return Ok(false);
+    };
+    let Some(desc) = cx.desc(group) else {
+        return Ok(false);
+    };
+    let (block, at) = cx.geo.itable_position(index);
+    let offset = cx
+        .geo
+        .block_offset(Pblk(desc.inode_table.0 + u64::from(block)));
+    let mut raw = vec![0; cx.geo.inode_size.into()];
+    device.read_at(offset + at as u64, &mut raw)?;
+    let before = Editor::new(cx).decode(&raw);
+    Ok(before.flags.contains(InodeFlags::INDEX))
+}
+
+/// Whether a directory has none, and can have one.
+fn may_have(cx: &Context<'_>, now: &uext4_ondisk::Inode) -> bool {
+    let without = InodeFlags::INDEX | InodeFlags::INLINE_DATA | InodeFlags::CASEFOLD;
+    now.file_type() == FileType::Directory
+        && now.size > cx.geo.block_size.into()
+        && !now.flags.intersects(without)
+        && cx.sb.compat.contains(Compat::DIR_INDEX)
+}
+
+fn write(ed: &mut Editor<'_, '_>, ino: Ino) -> Result<()> {
+    let Some(inode) = ed.decoded(ino)? else {
+        return Ok(());
+    };
+    let (mut all, mut parent) = (Vec::new(), Ino::ROOT);
+    for (lblk, at) in map::read(ed, &inode)?.blocks() {
+        let block = ed.block(at)?;
+        if lblk == Lblk(0) {
+            parent = Ino(le32(&block, DIRENT_MIN).unwrap_or(0));
+        }
+        let end = dir_data_end(block.len(), ed.cx.seed.is_some());
+        let found = records::read(&block, end, ed.cx.geo.inodes_count);
+        all.extend(found.into_iter().filter(|r| !r.is_dots()));
+    }
+    let new = Directory {
+        ino,
+        seed: ed.cx.seed.map(|seed| inode.seed(seed, ino)),
+        parent,
+        may_hash: true,
+    };
+    new.write(ed, &all)?;
+    Ok(())
+}
