@@ -1,8 +1,7 @@
 //! Directories made at once: dividing entries among blocks, and making the blocks.
 //!
-//! A directory that fits one block is a list. A larger one is a hash tree made from the bottom: entries sorted by hash, leaves filled to
-//! [`FILL_PERCENT`] so that files can be added without a split, then as many nodes as the leaves need. Without `dir_index` it is a list of
-//! blocks.
+//! A directory that fits one block is a list. A larger one is a hash tree made from the bottom: entries sorted by hash, leaves that are not
+//! full so that files can be added without a split, then as many nodes as the leaves need. Without `dir_index` it is a list of blocks.
 
 use crate::{
     DIRENT_MIN, DxEntry, DxKind, DxViewMut, FileType, HashVersion, Ino, InodeSeed, Lblk, NameHash,
