@@ -122,7 +122,7 @@ fn another_uuid_can_be_undone() {
     require!(is_installed("dumpe2fs"));
     let workdir = made(&["-O", "^metadata_csum_seed"]);
     let uuid = "12345678-1234-5678-9abc-123456789abc";
-    workdir.refuses(1, &["tune", "-U", uuid, "a.img"], "-O metadata_csum_seed");
+    workdir.refuses(1, &["tune", "-U", uuid, "a.img"], "--undo FILE");
     let before = fs::read(workdir.path("a.img")).unwrap();
     let seed = ["tune", "-O", "metadata_csum_seed", "-U", uuid];
     let out = workdir.run(&[&seed[..], &["--undo", "old", "a.img"]].concat());
@@ -135,6 +135,36 @@ fn another_uuid_can_be_undone() {
     let json = workdir.ok(&["tune", "--json", "-L", "", "a.img"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["changed"], false);
+}
+
+#[test]
+fn what_rewrites_metadata_takes_an_undo_file() {
+    require!(is_installed("dumpe2fs"));
+    let workdir = made(&["-O", "^metadata_csum_seed"]);
+    let list = || workdir.ok(&["ls", "-lR", "a.img:/"]);
+    let (before, bytes) = (list(), fs::read(workdir.path("a.img")).unwrap());
+    for (i, change) in [
+        ["-U", "random"],
+        ["-I", "512"],
+        ["-O", "^64bit"],
+        ["-O", "^metadata_csum"],
+        ["-O", "64bit,metadata_csum"],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let command = [&["tune", "-q"], &change[..], &["a.img"]].concat();
+        workdir.refuses(1, &command, "--undo FILE");
+        let undo = format!("old{i}");
+        workdir.ok(&[&command[..], &["--undo", &undo]].concat());
+        workdir.assert_clean("a.img");
+        assert_eq!(list(), before, "{change:?}");
+    }
+    says(&workdir, "Inode size:", "512");
+    for i in (0..5).rev() {
+        workdir.ok(&["undo", &format!("old{i}"), "a.img"]);
+    }
+    assert!(fs::read(workdir.path("a.img")).unwrap() == bytes);
 }
 
 #[test]

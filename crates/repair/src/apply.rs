@@ -7,7 +7,7 @@ use crate::write;
 use std::path::Path;
 use std::sync::Arc;
 use uext4_block::BlockDevice;
-use uext4_check::{EDIT_UNIT, Plan};
+use uext4_check::Plan;
 
 /// Writes what the plan says, and makes it durable: as one transaction of the image's journal, if it has a sound one that is large enough.
 /// With `undo`, in place, once the old bytes are durable in that file.
@@ -26,6 +26,9 @@ pub fn apply(
 ) -> Result<(), RepairError> {
     if plan.edits.is_empty() {
         return Ok(());
+    }
+    if undo.is_none() && plan.needs_undo() {
+        return Err(RepairError::needs_undo(plan));
     }
     for (offset, len) in plan.edits.zeros() {
         device.zero(offset, len)?;
@@ -49,9 +52,7 @@ pub fn apply(
         return Ok(());
     }
     if plan.is_whole {
-        return Err(RepairError::NeedsUndo {
-            bytes: plan.edits.len() as u64 * EDIT_UNIT as u64,
-        });
+        return Err(RepairError::needs_undo(plan));
     }
     write::ordered(&**device, &plan.edits, plan.log.as_ref())
 }

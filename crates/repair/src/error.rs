@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use uext4_block::BlockError;
+use uext4_check::{EDIT_UNIT, Plan};
 use uext4_jbd2::JournalError;
 
 /// A plan was not carried out, or not undone.
@@ -53,4 +54,13 @@ pub enum RepairError {
         /// The file.
         path: PathBuf,
     },
+}
+
+impl RepairError {
+    /// The error of a plan that takes an undo file.
+    pub fn needs_undo(plan: &Plan) -> RepairError {
+        RepairError::NeedsUndo {
+            bytes: plan.edits.len() as u64 * EDIT_UNIT as u64,
+        }
+    }
 }

@@ -134,6 +134,11 @@ impl Plan {
         }
     }
 
+    /// True if it is carried out with an undo file only.
+    pub fn needs_undo(&self) -> bool {
+        self.is_whole && !self.log_stays && !self.is_empty()
+    }
+
     /// True if nothing is to be written.
     pub fn is_empty(&self) -> bool {
         self.edits.is_empty()

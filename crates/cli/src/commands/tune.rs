@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uext4::unstable::ondisk::Feature;
 use uext4::unstable::{
-    ChangeError, RepairPlan, Reserved, Tuning, apply_repair, plan_tune, resume_repair,
+    ChangeError, RepairError, RepairPlan, Reserved, Tuning, apply_repair, plan_tune, resume_repair,
 };
 use uext4::{BlockDevice, CheckOptions, DeviceOptions, ErrorsBehaviour, Filesystem, ImageOptions};
 
@@ -312,6 +312,14 @@ pub fn change(
     drop(bar);
     if undo.is_some() && plans.len() > 1 {
         plans = vec![RepairPlan::join(plans)];
+    }
+    // None of the steps before it is carried out either.
+    let refused = plans
+        .iter()
+        .find(|plan| undo.is_none() && plan.needs_undo());
+    if let Some(plan) = refused {
+        let why = RepairError::needs_undo(plan);
+        return Err(why).with_context(|| image.display().to_string());
     }
     for plan in &plans {
         let applied = apply_repair(&device, plan, undo);
