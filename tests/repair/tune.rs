@@ -179,6 +179,34 @@ fn features_change_on_every_shape() {
     }
 }
 
+/// Checksums are also on what the same change adds.
+#[test]
+fn several_features_change_at_once() {
+    require!(have_tools());
+    let dir = scratch();
+    let (path, undo) = (dir.path().join("tuned.img"), dir.path().join("undo"));
+    let base = Base::make(0, dir.path());
+    let before = Contents::read(base.bytes());
+    let feature = |word: &str| Feature::parse_name(word).expect("feature");
+    let mut bytes = base.bytes().to_vec();
+    for (words, on) in [
+        (&["metadata_csum"][..], false),
+        (&["orphan_file", "mmp", "quota", "metadata_csum"], true),
+        (&["mmp", "orphan_file", "metadata_csum", "64bit"], false),
+    ] {
+        let tuning = Tuning {
+            features: words.iter().map(|word| (feature(word), on)).collect(),
+            ..Tuning::default()
+        };
+        let plans = made(&bytes, &tuning, &words.concat()).expect("none is refused");
+        bytes = carried_out(&bytes, &plans, &undo);
+        let sb = superblock(&bytes);
+        let all = words.iter().all(|word| has(&sb, feature(word)) == on);
+        assert!(all, "{words:?}");
+        assert_eq!(problems(&before, &bytes, &path), [""; 0], "{words:?}");
+    }
+}
+
 #[test]
 fn inodes_get_larger_on_every_shape() {
     require!(have_tools());

@@ -25,7 +25,12 @@ pub(crate) struct DirWorker<'c, 'd> {
 
 /// What a block of a directory is.
 pub(crate) fn block_kind(cx: &Context<'_>, dir: &Dir, lblk: Lblk, block: &[u8]) -> Option<DxKind> {
-    let kind = dx_kind_of(block, lblk).filter(|_| dir.indexed)?;
+    kind_of(cx, dir.indexed, lblk, block)
+}
+
+/// The same of a directory that may have a hash tree.
+pub(crate) fn kind_of(cx: &Context<'_>, indexed: bool, lblk: Lblk, block: &[u8]) -> Option<DxKind> {
+    let kind = dx_kind_of(block, lblk).filter(|_| indexed)?;
     if kind == DxKind::Node {
         let limit = dx_limit(DxKind::Node, block.len(), cx.seed.is_some());
         // A leaf without names looks the same but for the limit.

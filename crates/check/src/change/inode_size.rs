@@ -84,27 +84,20 @@ fn table(
         false => old.inodes_per_group.saturating_sub(desc.itable_unused),
     };
     let written = in_use.div_ceil(geo.inodes_per_block);
+    let mut inodes = Vec::new();
+    for nr in 0..in_use.div_ceil(old.inodes_per_block) {
+        let block = ed.block(Pblk(desc.inode_table.0 + u64::from(nr)))?;
+        let all = block.chunks_exact(old.inode_size.into());
+        inodes.extend(all.map(<[u8]>::to_vec));
+    }
+    let mut inodes = (0..in_use).zip(&inodes);
     for nr in 0..written {
         let mut block = vec![0; ed.cx.block_size()];
-        for (i, bytes) in (0..).zip(block.chunks_exact_mut(geo.inode_size.into())) {
-            let index = nr * geo.inodes_per_block + i;
-            let ino = old.ino_in_group(group, index);
-            let Some(inode) = ed.inode(ino)?.filter(|_| index < in_use) else {
-                continue;
-            };
-            let is_empty = inode.iter().all(|byte| *byte == 0);
-            if let Some((front, rest)) = bytes
-                .split_at_mut_checked(inode.len())
-                .filter(|_| !is_empty)
-            {
-                front.copy_from_slice(&inode);
-                if inode.len() == EXTRA_SIZE_AT {
-                    put16(rest, 0, EXTRA_ISIZE_KNOWN);
-                }
-                if let Some(seed) = ed.cx.seed {
-                    inode_checksum_set(bytes, seed, ino);
-                }
-            }
+        for (bytes, (index, inode)) in block
+            .chunks_exact_mut(geo.inode_size.into())
+            .zip(inodes.by_ref().take(geo.inodes_per_block as usize))
+        {
+            enlarge(ed, bytes, old.ino_in_group(group, index), inode);
         }
         ed.put_block(Pblk(to.0 + u64::from(nr)), &block);
     }
@@ -114,4 +107,21 @@ fn table(
         ed.zero((to.0 + u64::from(written)) << bits, rest << bits);
     }
     Ok(())
+}
+
+/// Puts an inode into its larger place.
+fn enlarge(ed: &Editor<'_, '_>, place: &mut [u8], ino: Ino, inode: &[u8]) {
+    let Some((front, rest)) = place.split_at_mut_checked(inode.len()) else {
+        return;
+    };
+    if inode.iter().all(|byte| *byte == 0) {
+        return;
+    }
+    front.copy_from_slice(inode);
+    if inode.len() == EXTRA_SIZE_AT {
+        put16(rest, 0, EXTRA_ISIZE_KNOWN);
+    }
+    if let Some(seed) = ed.cx.seed {
+        inode_checksum_set(place, seed, ino);
+    }
 }

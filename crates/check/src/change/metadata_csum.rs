@@ -7,17 +7,16 @@
 //! The superblock says how checksums are computed, also that of the journal's inode: so that this takes an undo file.
 
 use super::{ChangeError, Result, files};
-use crate::context::Context;
 use crate::prelude::*;
 use crate::repair::editor::Editor;
 use crate::repair::kind;
 use crate::repair::map;
-use crate::repair::pack::Directory;
-use crate::repair::records::{self, Record};
+use crate::repair::pack::{self, Directory};
+use crate::repair::records;
 use std::collections::HashSet;
 use uext4_ondisk::{
-    CsumSeed, DIR_TAIL, DIRENT_MIN, DxKind, DxView, GroupFlags, Inode, Mmp, dir_checksum_set,
-    dx_kind_of, dx_limit, extent_block_checksum_set, inode_checksum_set, xattr_block_checksum_set,
+    CsumSeed, GroupFlags, Inode, Mmp, dir_checksum_set, dir_data_end, extent_block_checksum_set,
+    inode_checksum_set, xattr_block_checksum_set,
 };
 
 /// True if the new superblock makes checksums others.
@@ -52,21 +51,21 @@ pub(super) fn rewrite(ed: &mut Editor<'_, '_>, new: &Superblock, folding: &[Ino]
         if let Some(seed) = seed {
             blocks_of(ed, ino, seed, &mut attributes)?;
         }
-        if cx.sb.orphan_file() == Some(ino) {
+        if new.orphan_file() == Some(ino) {
             files::write_orphans(ed, ino, &inode, seed)?;
         }
     }
     for group in (0..cx.geo.groups_count).map(GroupNo) {
         if let Some(desc) = ed.desc(group)? {
-            let desc = bitmaps(ed, desc, seed)?;
+            let desc = bitmaps(ed, desc, &new.geometry, seed)?;
             ed.put_desc(group, &desc)?;
             if let Some(seed) = seed {
                 inodes(ed, group, &desc, seed)?;
             }
         }
     }
-    let at = Pblk(cx.sb.raw.mmp_block.get());
-    if new.incompat.contains(Incompat::MMP) && cx.incompat(Incompat::MMP) {
+    if new.incompat.contains(Incompat::MMP) {
+        let at = Pblk(new.raw.mmp_block.get());
         let mut block = ed.block(at)?;
         let mmp = Mmp::parse(&block, None).map_err(|_| ChangeError::Faulty)?;
         mmp.encode_into(&mut block, seed);
@@ -86,35 +85,11 @@ fn directory(
         return Ok(());
     }
     let seed = seed.map(|seed| inode.seed(seed, ino));
-    let indexed = inode.flags.contains(InodeFlags::INDEX);
-    let mut all: Vec<Record> = Vec::new();
-    let (mut parent, mut has_room) = (Ino::ROOT, !indexed);
-    for (lblk, at) in map::read(ed, inode)?.blocks() {
-        let mut block = ed.block(at)?;
-        if lblk == Lblk(0) {
-            parent = Ino(le32(&block, DIRENT_MIN).unwrap_or(0));
-        }
-        if indexed && is_node(ed.cx, lblk, &block) {
-            continue;
-        }
-        let end = match ed.cx.seed {
-            Some(_) => block.len().saturating_sub(DIR_TAIL),
-            None => block.len(),
-        };
-        let found = records::read(&block, end, ed.cx.geo.inodes_count);
-        if let Some(seed) = seed.filter(|_| has_room) {
-            let end = block.len().saturating_sub(DIR_TAIL);
-            has_room = records::write(&mut block, end, &found).is_empty();
-            dir_checksum_set(&mut block, seed);
-            if has_room {
-                ed.put_block(at, &block);
-            }
-        }
-        all.extend(found.into_iter().filter(|r| !r.is_dots()));
-    }
-    if has_room {
+    let linear = !inode.flags.contains(InodeFlags::INDEX);
+    if linear && seed.map_or(Ok(true), |seed| seal(ed, inode, seed))? {
         return Ok(());
     }
+    let (parent, all) = pack::entries(ed, inode)?;
     let new = Directory {
         ino,
         seed,
@@ -127,17 +102,24 @@ fn directory(
     }
 }
 
-/// Whether a block of a directory with a hash tree is a node of it.
-fn is_node(cx: &Context<'_>, lblk: Lblk, block: &[u8]) -> bool {
-    match dx_kind_of(block, lblk) {
-        Some(DxKind::Root) => true,
-        // A leaf without names looks the same but for the limit.
-        Some(kind) => {
-            let limit = dx_limit(kind, block.len(), cx.seed.is_some());
-            DxView::new(block, kind).limit() == limit
+/// Gives the blocks of a linear directory checksums, where they are; false if one has no room, and then none was changed.
+fn seal(ed: &mut Editor<'_, '_>, inode: &Inode, seed: InodeSeed) -> Result<bool> {
+    let mut sealed = Vec::new();
+    for (_, at) in map::read(ed, inode)?.blocks() {
+        let mut block = ed.block(at)?;
+        let end = dir_data_end(block.len(), ed.cx.seed.is_some());
+        let found = records::read(&block, end, ed.cx.geo.inodes_count);
+        let end = dir_data_end(block.len(), true);
+        if !records::write(&mut block, end, &found).is_empty() {
+            return Ok(false);
         }
-        None => false,
+        dir_checksum_set(&mut block, seed);
+        sealed.push((at, block));
     }
+    for (at, block) in sealed {
+        ed.put_block(at, &block);
+    }
+    Ok(true)
 }
 
 /// Attributes, and nodes of extent trees.
@@ -171,13 +153,17 @@ fn blocks_of(
     Ok(())
 }
 
-/// A descriptor with the checksums of its bitmaps, zeros if there are none.
-fn bitmaps(ed: &Editor<'_, '_>, mut desc: GroupDesc, seed: Option<CsumSeed>) -> Result<GroupDesc> {
+/// A descriptor with the checksums of its bitmaps, as the new geometry has them; zeros if there are none.
+pub(super) fn bitmaps(
+    ed: &Editor<'_, '_>,
+    mut desc: GroupDesc,
+    geo: &Geometry,
+    seed: Option<CsumSeed>,
+) -> Result<GroupDesc> {
     let Some(seed) = seed else {
         (desc.block_bitmap_csum, desc.inode_bitmap_csum) = (0, 0);
         return Ok(desc);
     };
-    let geo = &ed.cx.geo;
     if !desc.flags.contains(GroupFlags::BLOCK_UNINIT) {
         desc.set_block_bitmap_csum(seed, geo, &ed.block(desc.block_bitmap)?);
     }

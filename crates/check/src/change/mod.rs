@@ -130,7 +130,7 @@ fn reserved_descs(cx: &Context<'_>) -> u16 {
     u16::try_from(cx.geo.reserved_gdt_blocks).unwrap_or(u16::MAX)
 }
 
-/// Removes the resize inode; `None` if there is no such inode.
+/// Removes the resize inode, if the image has one.
 fn without_resize_inode(cx: &Context<'_>) -> Result<Option<Change>> {
     if !cx.sb.compat.contains(Compat::RESIZE_INODE) {
         return Ok(None);

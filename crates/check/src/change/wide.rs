@@ -4,13 +4,13 @@
 //! The superblock says how large descriptors are, and by those the journal is found: so that this takes an undo file.
 
 use super::grow::{claim_descs, free_behind_descs};
-use super::{Change, ChangeError, Result, put_superblocks, superblock};
+use super::{Change, ChangeError, Result, metadata_csum, put_superblocks, superblock};
 use crate::context::Context;
 use crate::prelude::*;
 use crate::repair::descs::backups_of;
 use crate::repair::editor::Editor;
 use crate::repair::resize;
-use uext4_ondisk::{GroupCsum, GroupFlags};
+use uext4_ondisk::GroupCsum;
 
 /// Bytes of a descriptor with the feature.
 const WIDE: u16 = 64;
@@ -75,16 +75,10 @@ fn descs(ed: &mut Editor<'_, '_>, new: &Superblock) -> Result<()> {
     let (geo, csum) = (&new.geometry, GroupCsum::of(new));
     let mut all = Vec::new();
     for group in (0..geo.groups_count).map(GroupNo) {
-        let mut desc = ed.desc(group)?.ok_or(ChangeError::Faulty)?;
-        // A larger descriptor has more of the checksum.
-        if new.has_metadata_csum() {
-            if !desc.flags.contains(GroupFlags::BLOCK_UNINIT) {
-                desc.set_block_bitmap_csum(new.csum_seed, geo, &ed.block(desc.block_bitmap)?);
-            }
-            if !desc.flags.contains(GroupFlags::INODE_UNINIT) {
-                desc.set_inode_bitmap_csum(new.csum_seed, geo, &ed.block(desc.inode_bitmap)?);
-            }
-        }
+        let desc = ed.desc(group)?.ok_or(ChangeError::Faulty)?;
+        // A larger descriptor has more of the checksums.
+        let seed = new.has_metadata_csum().then_some(new.csum_seed);
+        let desc = metadata_csum::bitmaps(ed, desc, geo, seed)?;
         all.push(desc);
     }
     let mut groups = (0..geo.groups_count).map(GroupNo).zip(all);

@@ -68,10 +68,10 @@ impl<'c, 'd> Editor<'c, 'd> {
         self.patch
     }
 
-    /// Drops the changes: the blocks that were taken are free again.
-    pub(crate) fn give_up(self) {
-        for (first, count) in self.taken {
-            self.cx.claimed.release(first, count);
+    /// Makes the blocks that were taken free again, for another attempt: of several, one is carried out.
+    pub(crate) fn give_back(&self) {
+        for (first, count) in &self.taken {
+            self.cx.claimed.release(*first, *count);
         }
     }
 

@@ -2,9 +2,10 @@
 
 use super::editor::Editor;
 use super::map::{self, Map, NodePool};
-use super::records::Record;
+use super::records::{self, Record};
+use crate::dirblock::kind_of;
 use crate::prelude::*;
-use uext4_ondisk::{DirBlocks, DirFormat, Extent, Inode, NewDirent};
+use uext4_ondisk::{DIRENT_MIN, DirBlocks, DirFormat, Extent, Inode, NewDirent, dir_data_end};
 
 /// A directory that is to be written.
 #[derive(Clone, Copy)]
@@ -128,4 +129,25 @@ impl Directory {
         inode.size = u64::from(count) << geo.block_bits;
         Ok(Some(places))
     }
+}
+
+/// The parent of a directory that has blocks, and its entries besides `.` and `..`.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn entries(ed: &Editor<'_, '_>, inode: &Inode) -> Result<(Ino, Vec<Record>)> {
+    let indexed = inode.flags.contains(InodeFlags::INDEX);
+    let (mut parent, mut all) = (Ino::ROOT, Vec::new());
+    for (lblk, at) in map::read(ed, inode)?.blocks() {
+        let block = ed.block(at)?;
+        if lblk == Lblk(0) {
+            parent = Ino(le32(&block, DIRENT_MIN).unwrap_or(0));
+        }
+        if kind_of(ed.cx, indexed, lblk, &block).is_none() {
+            let end = dir_data_end(block.len(), ed.cx.seed.is_some());
+            let found = records::read(&block, end, ed.cx.geo.inodes_count);
+            all.extend(found.into_iter().filter(|r| !r.is_dots()));
+        }
+    }
+    Ok((parent, all))
 }

@@ -1,17 +1,14 @@
 //! Hash trees of directories that a repair made linear.
 
 use super::editor::Editor;
-use super::map;
-use super::pack::Directory;
+use super::pack::{self, Directory};
 use super::plan::{Plan, complete};
-use super::records;
 use crate::context::Context;
 use crate::edits::EditedDevice;
 use crate::passes::{self, Stage};
 use crate::prelude::*;
 use crate::report::{CheckOptions, CheckReport, Progress};
 use std::collections::BTreeSet;
-use uext4_ondisk::{DIRENT_MIN, dir_data_end};
 
 /// Plans to make hash trees of the directories that lost theirs by a repair, to be carried out after it: they work without, but slowly.
 /// `None` if there are none. As all entries get other places, the plan is carried out whole or not at all.
@@ -95,16 +92,7 @@ fn write(ed: &mut Editor<'_, '_>, ino: Ino) -> Result<()> {
     let Some(inode) = ed.decoded(ino)? else {
         return Ok(());
     };
-    let (mut all, mut parent) = (Vec::new(), Ino::ROOT);
-    for (lblk, at) in map::read(ed, &inode)?.blocks() {
-        let block = ed.block(at)?;
-        if lblk == Lblk(0) {
-            parent = Ino(le32(&block, DIRENT_MIN).unwrap_or(0));
-        }
-        let end = dir_data_end(block.len(), ed.cx.seed.is_some());
-        let found = records::read(&block, end, ed.cx.geo.inodes_count);
-        all.extend(found.into_iter().filter(|r| !r.is_dots()));
-    }
+    let (parent, all) = pack::entries(ed, &inode)?;
     let new = Directory {
         ino,
         seed: ed.cx.seed.map(|seed| inode.seed(seed, ino)),

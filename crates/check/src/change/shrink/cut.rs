@@ -14,18 +14,14 @@ use uext4_ondisk::RawSuperblock;
 /// There is not enough room; the device's.
 pub(super) fn change(cx: &Context<'_>, blocks: u64) -> Result<Change> {
     let mut ed = Editor::new(cx);
-    match cut(&mut ed, blocks) {
-        Ok(copies) => Ok(Change {
-            patch: ed.into_patch(),
-            copies,
-            is_whole: true,
-            ..Change::default()
-        }),
-        Err(e) => {
-            ed.give_up();
-            Err(e)
-        }
-    }
+    let copies = cut(&mut ed, blocks);
+    ed.give_back();
+    Ok(Change {
+        copies: copies?,
+        patch: ed.into_patch(),
+        is_whole: true,
+        ..Change::default()
+    })
 }
 
 /// Makes the changes, and returns the copies of data that precede them.

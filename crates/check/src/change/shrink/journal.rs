@@ -31,7 +31,7 @@ pub(super) fn change(cx: &Context<'_>, blocks: u64) -> Result<Option<Change>> {
     let inode = match files::add(&mut ed, ino, count) {
         Ok(inode) if end(&map::read(&ed, &inode)?) < old_end => inode,
         Ok(_) | Err(ChangeError::Refused(_)) => {
-            ed.give_up();
+            ed.give_back();
             return Ok(None);
         }
         Err(e) => return Err(e),
