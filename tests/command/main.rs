@@ -20,6 +20,7 @@ mod mkfs_metadata;
 mod mkfs_options;
 mod mqueue;
 mod nbd;
+mod questions;
 mod several_images;
 mod tune;
 mod what_is_it;

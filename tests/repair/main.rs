@@ -4,11 +4,13 @@ mod as_e2fsck;
 mod defragment;
 mod grow;
 mod interrupted;
+mod rare_features;
+mod rest;
 mod safe;
 mod shrink;
 mod support;
-mod trees;
 mod tune;
+mod unnamed;
 #[allow(dead_code, reason = "the tests of the verifier use the rest")]
 #[path = "../verifier/support/mod.rs"]
 mod verifier;

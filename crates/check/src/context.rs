@@ -18,6 +18,8 @@ use uext4_sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 pub(crate) struct InodeState(pub(crate) u8);
 
 impl InodeState {
+    /// The inode is encrypted.
+    pub(crate) const ENCRYPTED: u8 = 0x08;
     /// The inode is in use.
     pub(crate) const USED: u8 = 0x10;
     /// The inode has no links and waits for its deletion.
@@ -37,6 +39,10 @@ impl InodeState {
 
     pub(crate) fn value(self) -> bool {
         self.0 & Self::VALUE != 0
+    }
+
+    pub(crate) fn encrypted(self) -> bool {
+        self.0 & Self::ENCRYPTED != 0
     }
 
     pub(crate) fn hashed(self) -> bool {

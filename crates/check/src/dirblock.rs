@@ -5,6 +5,7 @@ use crate::dirs::{Dir, DirBlock, Dirs, SPAN_EMPTY, SPAN_NODE};
 use crate::fault::printable;
 use crate::names::NameSet;
 use crate::prelude::*;
+use std::borrow::Cow;
 use uext4_ondisk::{
     DIRENT_HEADER, Dirent, DxKind, DxView, dir_checksum_verify, dir_data_end, dir_entries,
     dir_has_tail, dx_checksum_verify, dx_kind_of, dx_limit,
@@ -244,6 +245,9 @@ impl<'c, 'd> DirWorker<'c, 'd> {
             self.faults.push(note.ino(dir.ino).pblk(at).detail(name()));
         }
         let file_type = state.file_type();
+        if !dir.may_name(state) {
+            self.fault(FaultKind::EntryUnencrypted, dir, at, name());
+        }
         self.check_type(dir, d, bytes, at, file_type);
         cx.inodes.add_found(d.ino);
         if file_type == FileType::Directory {
@@ -252,9 +256,8 @@ impl<'c, 'd> DirWorker<'c, 'd> {
     }
 
     fn check_name(&mut self, dir: &Dir, d: &Dirent<'_>, bytes: &[u8], at: Pblk) {
-        let dots = d.is_dot_or_dotdot();
-        let illegal = !dir.encrypted && d.name.iter().any(|b| matches!(b, 0 | b'/'));
-        if d.name.is_empty() || dots || illegal {
+        let legal = dir.legal_name(self.cx, d.name);
+        if !matches!(legal, Some(Cow::Borrowed(_))) {
             let detail = format!("`{}` at offset {}", printable(d.name), d.offset);
             self.fault(FaultKind::EntryName, dir, at, detail);
         }

@@ -1,7 +1,9 @@
 //! The table of directories.
 
+use crate::context::{Context, InodeState};
 use crate::prelude::*;
 use crate::scan::{DirBlockFound, DirFound};
+use std::borrow::Cow;
 use uext4_sync::atomic::AtomicU32;
 
 /// What a block of a directory holds, in place of its hashes. Hashes are even.
@@ -10,6 +12,11 @@ pub(crate) const SPAN_UNREAD: (u32, u32) = (5, 0);
 pub(crate) const SPAN_EMPTY: (u32, u32) = (1, 0);
 /// A node of the hash tree.
 pub(crate) const SPAN_NODE: (u32, u32) = (3, 0);
+
+/// Bytes of an encrypted name at least.
+const ENCRYPTED_NAME_MIN: usize = 16;
+/// Flag of the encoding: names that are not valid in it are refused.
+const ENCODING_STRICT: u16 = 1;
 
 /// A directory.
 #[derive(Debug)]
@@ -31,6 +38,43 @@ pub(crate) struct Dir {
     pub(crate) parent: AtomicU32,
     /// What its `..` says; 0 if that is missing.
     pub(crate) dot_dot: AtomicU32,
+}
+
+impl Dir {
+    /// True unless it is encrypted, and an inode of this state is not, but should be.
+    pub(crate) fn may_name(&self, state: InodeState) -> bool {
+        let types = [FileType::Regular, FileType::Directory, FileType::Symlink];
+        !self.encrypted || state.encrypted() || !types.contains(&state.file_type())
+    }
+
+    /// The name, with `.` in place of bytes that it may not have; `None` if it can't be a name. What the encoding has no characters for is
+    /// not known.
+    pub(crate) fn legal_name<'n>(&self, cx: &Context<'_>, name: &'n [u8]) -> Option<Cow<'n, [u8]>> {
+        if self.encrypted {
+            return (name.len() >= ENCRYPTED_NAME_MIN).then_some(Cow::Borrowed(name));
+        }
+        if matches!(name, b"" | b"." | b"..") {
+            return None;
+        }
+        let strict = self.casefolded && cx.sb.raw.encoding_flags.get() & ENCODING_STRICT != 0;
+        let has_illegal = name.iter().any(|b| matches!(b, 0 | b'/'));
+        if !has_illegal && !(strict && std::str::from_utf8(name).is_err()) {
+            return Some(Cow::Borrowed(name));
+        }
+        let mut legal = Vec::with_capacity(name.len());
+        for chunk in name.utf8_chunks() {
+            legal.extend_from_slice(chunk.valid().as_bytes());
+            let invalid = chunk.invalid().iter();
+            legal.extend(invalid.map(|b| if strict { b'.' } else { *b }));
+        }
+        for b in legal.iter_mut().filter(|b| matches!(**b, 0 | b'/')) {
+            *b = b'.';
+        }
+        if matches!(&legal[..], b"." | b"..") {
+            legal = b"._".to_vec();
+        }
+        Some(Cow::Owned(legal))
+    }
 }
 
 /// A block of a directory.

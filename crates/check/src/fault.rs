@@ -98,6 +98,7 @@ kinds! {
     EntryType = "directory entry has the wrong file type",
     EntryRoot = "directory entry names the root",
     EntrySelf = "directory entry names its own directory",
+    EntryUnencrypted = "entry of an encrypted directory names an inode that is not encrypted",
     EntryValueInode = "directory entry names an attribute value inode",
     HtreeFlag = "inode says hashed directory but can't be one",
     HtreeUnreferenced = "directory block is missing from the hash tree",

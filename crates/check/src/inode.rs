@@ -98,6 +98,9 @@ impl Scanner<'_, '_> {
         if file_type == FileType::Directory && inode.flags.contains(InodeFlags::INDEX) {
             bits |= InodeState::HASHED;
         }
+        if inode.flags.contains(InodeFlags::ENCRYPT) {
+            bits |= InodeState::ENCRYPTED;
+        }
         self.cx.inodes.set(ino, file_type, bits, inode.links as u16);
         self.count(file_type);
         self.usage.add(self.cx, ino, inode);

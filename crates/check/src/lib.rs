@@ -90,5 +90,5 @@ pub use edits::{EDIT_UNIT, EditedDevice, Edits};
 pub use error::CheckError;
 pub use fault::{Fault, FaultKind, Level};
 pub use passes::check;
-pub use repair::{Decide, Decision, LogPlace, Plan, Policy, Remedy, plan, plan_trees};
+pub use repair::{Decide, Decision, LogPlace, Plan, Policy, Remedy, plan, plan_rest};
 pub use report::{CheckOptions, CheckReport, NoProgress, Progress};

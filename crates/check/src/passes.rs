@@ -1,6 +1,7 @@
 //! The order of the passes, and the report.
 
-use crate::context::Context;
+use crate::bitmap::ClaimBitmap;
+use crate::context::{Context, InodeTable};
 use crate::dir_pass;
 use crate::dirs::Dirs;
 use crate::prelude::*;
@@ -32,6 +33,7 @@ pub fn check(
         progress,
         &mut report,
         &mut faults,
+        None,
         &mut |_, _, _| false,
     )?;
     report.incomplete = examined.cx.is_none();
@@ -81,7 +83,64 @@ pub(crate) struct Examined<'d> {
     pub(crate) scanned: Option<Scanned>,
 }
 
-/// Runs the stages in order, and ends after one at which `stop` returns true.
+/// What a check found out about the files of an image, for the next check after a change of bitmaps and counters.
+pub(crate) struct KnownFiles {
+    geo: Geometry,
+    /// Of each group.
+    places: Vec<GroupPlaces>,
+    claimed: ClaimBitmap,
+    inodes: InodeTable,
+    orphans: Vec<Ino>,
+    scanned: Scanned,
+    report: CheckReport,
+}
+
+/// Block bitmap, inode bitmap, inode table, and how many of its inodes were ever used.
+type GroupPlaces = (Pblk, Pblk, Pblk, u32);
+
+fn places(cx: &Context<'_>) -> Vec<GroupPlaces> {
+    let descs = (0..).map(GroupNo).zip(&cx.descs);
+    let of_group = descs.map(|(group, d)| {
+        let used = cx.inodes_in_use_max(group);
+        (d.block_bitmap, d.inode_bitmap, d.inode_table, used)
+    });
+    of_group.collect()
+}
+
+impl KnownFiles {
+    /// `None` before the last stage.
+    pub(crate) fn of(examined: Examined<'_>, report: &CheckReport) -> Option<KnownFiles> {
+        let (cx, scanned) = (examined.cx?, examined.scanned?);
+        (examined.stage == Stage::Groups).then_some(KnownFiles {
+            places: places(&cx),
+            geo: cx.geo,
+            claimed: cx.claimed,
+            inodes: cx.inodes,
+            orphans: cx.orphans,
+            scanned,
+            report: report.clone(),
+        })
+    }
+
+    /// True if the image has the same inodes in the same places.
+    fn are_of(&self, cx: &Context<'_>) -> bool {
+        self.geo == cx.geo && self.places == places(cx)
+    }
+
+    fn give_back(self, cx: &mut Context<'_>, done: &mut Examined<'_>, report: &mut CheckReport) {
+        (cx.claimed, cx.inodes, cx.orphans) = (self.claimed, self.inodes, self.orphans);
+        done.scanned = Some(self.scanned);
+        report.orphans = self.report.orphans;
+        report.inodes_used = self.report.inodes_used;
+        report.files = self.report.files;
+        report.directories = self.report.directories;
+        report.symlinks = self.report.symlinks;
+        report.specials = self.report.specials;
+    }
+}
+
+/// Runs the stages in order, and ends after one at which `stop` returns true. With what is `known` of the image's files, those of files are
+/// left out.
 ///
 /// # Errors
 /// As [`check`].
@@ -91,6 +150,7 @@ pub(crate) fn examine<'d>(
     progress: &'d dyn Progress,
     report: &mut CheckReport,
     faults: &mut Faults,
+    known: Option<KnownFiles>,
     stop: &mut dyn FnMut(Stage, &Faults, &CheckReport) -> bool,
 ) -> Result<Examined<'d>> {
     progress.phase("superblock", 1);
@@ -107,26 +167,41 @@ pub(crate) fn examine<'d>(
     report.blocks_total = cx.geo.blocks_count / u64::from(cx.geo.cluster_ratio);
     report.errors_recorded =
         cx.sb.raw.state.get() & STATE_ERROR != 0 || cx.sb.raw.error_count.get() != 0;
-    if !stop(Stage::Superblock, faults, report) {
-        done.stage = Stage::Orphans;
+    if stop(Stage::Superblock, faults, report) {
+        done.cx = Some(cx);
+        return Ok(done);
+    }
+    let known = known.filter(|known| known.are_of(&cx));
+    done.stage = Stage::Orphans;
+    if known.is_none() {
         report.orphans = orphans::collect(&mut cx, faults)?;
-        backups::check(&cx, faults)?;
-        if !stop(Stage::Orphans, faults, report) {
-            examine_files(&cx, &mut done, report, faults, stop)?;
+    }
+    backups::check(&cx, faults)?;
+    if !stop(Stage::Orphans, faults, report) {
+        let goes_on = match known {
+            Some(known) => {
+                known.give_back(&mut cx, &mut done, report);
+                true
+            }
+            None => examine_files(&cx, &mut done, report, faults, stop)?,
+        };
+        if goes_on {
+            examine_groups(&cx, &mut done, report, faults)?;
+            stop(Stage::Groups, faults, report);
         }
     }
     done.cx = Some(cx);
     Ok(done)
 }
 
-/// The stages from the inodes on.
+/// The stages from the inodes to the links; false if one was the last.
 fn examine_files(
     cx: &Context<'_>,
     done: &mut Examined<'_>,
     report: &mut CheckReport,
     faults: &mut Faults,
     stop: &mut dyn FnMut(Stage, &Faults, &CheckReport) -> bool,
-) -> Result<()> {
+) -> Result<bool> {
     done.stage = Stage::Inodes;
     let scanned = done.scanned.insert(scan_inodes(cx, faults)?);
     report.inodes_used = scanned.counts.inodes;
@@ -135,7 +210,7 @@ fn examine_files(
     report.symlinks = scanned.counts.symlinks;
     report.specials = scanned.counts.specials;
     if stop(Stage::Inodes, faults, report) {
-        return Ok(());
+        return Ok(false);
     }
     done.stage = Stage::Directories;
     htree::load_roots(cx, &mut scanned.dirs, faults)?;
@@ -143,22 +218,29 @@ fn examine_files(
     htree::run(cx, &scanned.dirs, faults)?;
     names::run(cx, &scanned.dirs, faults)?;
     if stop(Stage::Directories, faults, report) {
-        return Ok(());
+        return Ok(false);
     }
     done.stage = Stage::Links;
     cx.progress
         .phase("connectivity", scanned.dirs.dirs.len() as u64);
     connect::run(&scanned.dirs, faults);
     links::run(cx, &scanned.values, faults);
-    if stop(Stage::Links, faults, report) {
-        return Ok(());
-    }
+    Ok(!stop(Stage::Links, faults, report))
+}
+
+/// The last stage.
+fn examine_groups(
+    cx: &Context<'_>,
+    done: &mut Examined<'_>,
+    report: &mut CheckReport,
+    faults: &mut Faults,
+) -> Result<()> {
     done.stage = Stage::Groups;
-    scanned.dirs = Dirs::default();
-    let totals = bitmaps::run(cx, faults)?;
-    quota::run(cx, &scanned.usage, faults)?;
-    report.blocks_used = totals.blocks_used;
-    stop(Stage::Groups, faults, report);
+    report.blocks_used = bitmaps::run(cx, faults)?.blocks_used;
+    if let Some(scanned) = &mut done.scanned {
+        scanned.dirs = Dirs::default();
+        quota::run(cx, &scanned.usage, faults)?;
+    }
     Ok(())
 }
 
@@ -252,6 +334,9 @@ fn scan_inodes(cx: &Context<'_>, faults: &mut Faults) -> Result<Scanned> {
         faults.push(fault.detail("not in use"));
     }
     let dirs = Dirs::build(found, faults);
+    if cx.ro_compat(RoCompat::SHARED_BLOCKS) {
+        duplicates.retain(|cluster| cx.is_metadata(*cluster));
+    }
     if !duplicates.is_empty() {
         duplicates::report(cx, duplicates.clone(), faults)?;
     }

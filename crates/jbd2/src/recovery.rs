@@ -37,6 +37,9 @@ pub struct RecoveryReport {
 /// Copies and revocations that one recovery takes into memory, some 30 bytes each: what a log of 32 GiB holds.
 const RECORDS_MAX: usize = 8 << 20;
 
+/// Bytes of a read where all that follows in the log is examined; a multiple of every block size.
+const READ_BYTES: usize = 256 << 10;
+
 /// A copy in the log.
 #[derive(Clone, Copy)]
 struct Copy {
@@ -93,6 +96,22 @@ impl Cursor<'_> {
         }
         self.map.read(at, block)?;
         Ok(Some(at))
+    }
+
+    /// Reads the next blocks, as many as lie together and have room, and returns the first and how many they are; none when the whole log
+    /// was read.
+    fn read_run(&mut self, blocks: &mut [u8]) -> Result<(u32, usize)> {
+        let size = self.map.block_size();
+        let at = self.at;
+        let together = self.left.min(self.end.saturating_sub(at)) as usize;
+        let count = together.min(blocks.len() / size);
+        if let Some(run) = blocks.get_mut(..count * size).filter(|run| !run.is_empty()) {
+            self.map.read(at, run)?;
+        }
+        for _ in 0..count {
+            self.skip();
+        }
+        Ok((at, count))
     }
 
     fn skip(&mut self) -> bool {
@@ -260,27 +279,38 @@ impl Reader<'_> {
         if !self.format.has_block_csum() {
             return Ok(());
         }
-        let mut block = vec![0; self.format.block_size as usize];
-        while let Some(at) = self.cursor.read(&mut block)? {
-            let header = JournalHeader::read(&block);
-            let is_commit = |h: &JournalHeader| h.block_type == JournalBlockType::Commit;
-            if !header.is_ok_and(|h| is_commit(&h)) {
-                continue;
+        let size = self.format.block_size as usize;
+        let mut run = vec![0; READ_BYTES];
+        loop {
+            let (first, count) = self.cursor.read_run(&mut run)?;
+            if count == 0 {
+                return Ok(());
             }
-            let Ok(commit) = CommitBlock::decode(&block, &self.format) else {
-                continue;
-            };
-            // Where commit blocks are not waited for, its own may be there without the rest.
-            let is_own = commit.tid == tid && !self.asynchronous;
-            let is_later = commit.tid != tid && commit.tid.after_eq(tid);
-            if (is_own || is_later) && commit.sec >= time {
-                return Err(Corrupt::new(CorruptKind::JournalLost)
-                    .detail(format_args!(
-                        "transaction {}, but {} is complete in journal block {at}; run e2fsck",
-                        tid.0, commit.tid.0
-                    ))
-                    .into());
+            for (at, block) in (first..).zip(run.chunks_exact(size).take(count)) {
+                self.check_is_older(at, block, tid, time)?;
             }
+        }
+    }
+
+    /// Refuses a block that ends a transaction which must not be there, as of [`Reader::check_end`].
+    fn check_is_older(&self, at: u32, block: &[u8], tid: Tid, time: u64) -> Result<()> {
+        let header = JournalHeader::read(block);
+        if !header.is_ok_and(|header| header.block_type == JournalBlockType::Commit) {
+            return Ok(());
+        }
+        let Ok(commit) = CommitBlock::decode(block, &self.format) else {
+            return Ok(());
+        };
+        // Where commit blocks are not waited for, its own may be there without the rest.
+        let is_own = commit.tid == tid && !self.asynchronous;
+        let is_later = commit.tid != tid && commit.tid.after_eq(tid);
+        if (is_own || is_later) && commit.sec >= time {
+            return Err(Corrupt::new(CorruptKind::JournalLost)
+                .detail(format_args!(
+                    "transaction {}, but {} is complete in journal block {at}; run e2fsck",
+                    tid.0, commit.tid.0
+                ))
+                .into());
         }
         Ok(())
     }

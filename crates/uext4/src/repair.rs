@@ -20,18 +20,18 @@ pub fn plan_repair(
     uext4_check::plan(device, options.check(), decide, progress)
 }
 
-/// Plans to make hash trees of the directories that lost theirs by a repair, to be carried out after it; they work without, but slowly. `None`
-/// if there are none, or not enough space. Nothing is written.
+/// Plans what is to be done after a repair, which a plan of it does not hold: another journal in place of one that it removes, then hash
+/// trees of the directories that lost theirs and work without, but slowly. What there is not enough space for is left out. Nothing is written.
 ///
 /// # Errors
 /// As [`plan_repair`].
-pub fn plan_trees(
+pub fn plan_rest(
     device: &dyn BlockDevice,
     repair: &Plan,
     options: &CheckOptions,
     progress: &dyn Progress,
-) -> Result<Option<Plan>, CheckError> {
-    uext4_check::plan_trees(device, repair, options.check(), progress)
+) -> Result<Vec<Plan>, CheckError> {
+    uext4_check::plan_rest(device, repair, options.check(), progress)
 }
 
 /// Plans a change of settings, in steps that are carried out one after the other; there are none if nothing changes. Nothing is written.

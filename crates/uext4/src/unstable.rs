@@ -10,7 +10,7 @@ use uext4_vfs::{Error, Result, WalkFlags};
 
 pub use crate::image_options::ImageConfig;
 pub use crate::repair::{
-    apply_repair, plan_grow, plan_repair, plan_shrink, plan_trees, plan_tune, resume_repair,
+    apply_repair, plan_grow, plan_repair, plan_rest, plan_shrink, plan_tune, resume_repair,
     undo_repair,
 };
 #[cfg(target_os = "linux")]

@@ -4,15 +4,15 @@
 //! a backup, if these are free, else into the new groups (`meta_bg`).
 //!
 //! # Crash
-//! What lies behind the old end, and descriptors of groups that are not there yet, are written first, as nothing reads them. The rest, with
-//! the superblock, is one transaction.
+//! What lies behind the old end, and descriptors of groups that are not there yet, are written first, as nothing reads them; those that go
+//! where the resize inode has reserved blocks are not. The rest, with the superblock, is one transaction.
 
 use super::{
-    Change, ChangeError, Result, Step, chain, context, examine_sound, put_superblocks,
-    reserved_descs, superblock, without_resize_inode,
+    Change, ChangeError, Result, Step, chain, context, examine_sound, files, put_superblocks,
+    superblock,
 };
 use crate::context::Context;
-use crate::edits::{EditedDevice, Edits};
+use crate::edits::{EDIT_UNIT, EditedDevice, Edits};
 use crate::passes::Stage;
 use crate::prelude::*;
 use crate::repair::descs::backups_of;
@@ -29,7 +29,7 @@ const LAST_GROUP_SPARE: u64 = 50;
 /// Plans to make an image larger, in steps that are carried out one after the other: so many blocks, which the device has by then, or as
 /// many of them as make groups. There are none if there are as many.
 ///
-/// A resize inode is removed, then made for the new size.
+/// A resize inode is made again for the new size, or removed.
 ///
 /// # Errors
 /// As of [`super::plan_tune`].
@@ -45,22 +45,15 @@ pub fn plan_grow(
     let none = Edits::default();
     let len = blocks.saturating_mul(cx.geo.block_size.into());
     let device = EditedDevice::new(device, &none).with_len(len);
-    let (reserve, mut grows) = (reserved_descs(cx), false);
-    let mut grow = |cx: &Context<'_>| {
-        let change = change(cx, blocks, reserve)?;
-        grows = change.is_some();
-        Ok(change)
-    };
-    let steps: &mut [Step<'_>] = &mut [&mut without_resize_inode, &mut grow];
-    let plans = chain(&device, &examined, steps, options, progress)?;
-    Ok(if grows { plans } else { Vec::new() })
+    let steps: &mut [Step<'_>] = &mut [&mut |cx| change(cx, blocks)];
+    chain(&device, &examined, steps, options, progress)
 }
 
-/// The larger size, and a resize inode that reserves up to `reserve` blocks in each group with a backup, where they are free. `None` if there
-/// are no more blocks.
-fn change(cx: &Context<'_>, blocks: u64, reserve: u16) -> Result<Option<Change>> {
+/// The larger size, and a resize inode that reserves as many blocks in each group with a backup as it does now, where they are free. `None`
+/// if there are no more blocks.
+fn change(cx: &Context<'_>, blocks: u64) -> Result<Option<Change>> {
     let mut ed = Editor::new(cx);
-    let raw = grown(&ed, blocks, reserve)?;
+    let raw = grown(&ed, blocks)?;
     let new = superblock(&raw)?;
     let geo = new.geometry;
     if geo.blocks_count <= cx.geo.blocks_count {
@@ -73,17 +66,31 @@ fn change(cx: &Context<'_>, blocks: u64, reserve: u16) -> Result<Option<Change>>
         ed.zero(table.0 * unit, bytes);
     }
     copy_descs(&mut ed, &geo)?;
-    let first = ed.patch().clone();
+    let first = without_reserved(cx, ed.patch().clone());
     put_superblocks(&mut ed, &raw, &geo)?;
     if new.compat.contains(Compat::RESIZE_INODE) {
         claim_descs(cx, &geo);
         resize::write(&mut ed, &geo)?;
+    } else if cx.sb.compat.contains(Compat::RESIZE_INODE) {
+        files::remove(&mut ed, Ino::RESIZE)?;
     }
     Ok(Some(Change {
         patch: ed.into_patch(),
         first,
         ..Change::default()
     }))
+}
+
+/// Changes without those of blocks that the resize inode has reserved: it maps more blocks with what they hold.
+fn without_reserved(cx: &Context<'_>, mut edits: Edits) -> Edits {
+    let units = u64::from(cx.geo.block_size) / EDIT_UNIT as u64;
+    let groups = (0..cx.geo.groups_count).map(GroupNo);
+    for group in groups.filter(|group| cx.geo.has_super(*group)) {
+        let end = cx.geo.group_first_block(group).0 + u64::from(cx.geo.base_meta_blocks(group));
+        let start = end - u64::from(cx.geo.reserved_gdt_blocks);
+        edits.take(start * units..end * units);
+    }
+    edits
 }
 
 /// Claims the places of descriptors, and what is reserved for more of them, in the groups there are.
@@ -110,15 +117,15 @@ fn refuse(sb: &Superblock, blocks: u64) -> Result<()> {
 }
 
 /// The superblock with the new size.
-fn grown(ed: &Editor<'_, '_>, blocks: u64, reserve: u16) -> Result<RawSuperblock> {
+fn grown(ed: &Editor<'_, '_>, blocks: u64) -> Result<RawSuperblock> {
     let (old, raw) = (&ed.cx.geo, &ed.cx.sb.raw);
-    let mut new = sized(ed, blocks, reserve)?;
+    let mut new = sized(ed, blocks)?;
     // A last group that is too short for its metadata is left out.
     let last = GroupNo(new.geometry.groups_count - 1);
     let needs = u64::from(own_blocks(&new.geometry, last)) + LAST_GROUP_SPARE;
     if last.0 >= old.groups_count && u64::from(new.geometry.blocks_in_group(last)) < needs {
         let end = new.geometry.group_first_block(last).0;
-        new = sized(ed, end.max(old.blocks_count), reserve)?;
+        new = sized(ed, end.max(old.blocks_count))?;
     }
     let mut made = new.raw;
     let share = u128::from(raw.reserved_blocks_count()) * u128::from(made.blocks_count());
@@ -130,9 +137,12 @@ fn grown(ed: &Editor<'_, '_>, blocks: u64, reserve: u16) -> Result<RawSuperblock
 }
 
 /// The superblock of so many blocks, with places for all descriptors.
-fn sized(ed: &Editor<'_, '_>, blocks: u64, reserve: u16) -> Result<Superblock> {
+fn sized(ed: &Editor<'_, '_>, blocks: u64) -> Result<Superblock> {
     let old = &ed.cx.geo;
+    let reserve = old.reserved_gdt_blocks;
     let mut raw = ed.cx.sb.raw.clone();
+    raw.feature_compat = (raw.compat() - Compat::RESIZE_INODE).bits().into();
+    raw.reserved_gdt_blocks = 0.into();
     let groups = blocks.saturating_sub(old.first_data_block.into());
     let groups = groups.div_ceil(old.blocks_per_group.into());
     let inodes = groups.saturating_mul(old.inodes_per_group.into());
@@ -146,13 +156,13 @@ fn sized(ed: &Editor<'_, '_>, blocks: u64, reserve: u16) -> Result<Superblock> {
         return Ok(new);
     }
     let more = new.geometry.desc_blocks.saturating_sub(old.desc_blocks);
-    let room = free_behind_descs(ed, more.saturating_add(reserve.into()));
+    let room = reserve + free_behind_descs(ed, more);
     if room < more {
         raw.feature_incompat = (raw.incompat() | Incompat::META_BG).bits().into();
         raw.first_meta_bg = old.desc_blocks.into();
         return superblock(&raw);
     }
-    let reserved = (room - more).min(reserve.into()).min(old.block_size / 4);
+    let reserved = (room - more).min(reserve).min(old.block_size / 4);
     // Pointers of the resize inode have 32 bits.
     let fits = new.geometry.blocks_count <= u64::from(u32::MAX);
     if reserved > 0 && fits {

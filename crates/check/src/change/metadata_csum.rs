@@ -11,7 +11,7 @@ use crate::prelude::*;
 use crate::repair::editor::Editor;
 use crate::repair::kind;
 use crate::repair::map;
-use crate::repair::pack::{self, Directory};
+use crate::repair::pack;
 use crate::repair::records;
 use std::collections::HashSet;
 use uext4_ondisk::{
@@ -89,14 +89,8 @@ fn directory(
     if linear && seed.map_or(Ok(true), |seed| seal(ed, inode, seed))? {
         return Ok(());
     }
-    let (parent, all) = pack::entries(ed, inode)?;
-    let new = Directory {
-        ino,
-        seed,
-        parent,
-        may_hash: ed.cx.sb.compat.contains(Compat::DIR_INDEX),
-    };
-    match new.write(ed, &all)? {
+    let may_hash = ed.cx.sb.compat.contains(Compat::DIR_INDEX);
+    match pack::rewrite(ed, ino, seed, may_hash)? {
         true => Ok(()),
         false => Err(files::no_space()),
     }

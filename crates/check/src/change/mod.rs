@@ -210,6 +210,7 @@ fn examine<'d>(
         progress,
         &mut report,
         &mut faults,
+        None,
         &mut stop,
     )?;
     report.take(faults);

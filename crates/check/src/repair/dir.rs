@@ -23,13 +23,16 @@ type Place = (Pblk, usize);
 /// What is wrong with directories.
 struct Wrong<'f> {
     faults: &'f [Fault],
+    /// By inode.
+    kinds: HashMap<Ino, Vec<FaultKind>>,
     /// Entries of directories that have an earlier name.
     later_names: HashSet<Place>,
 }
 
 impl Wrong<'_> {
     fn any(&self, ino: Ino, of: impl Fn(FaultKind) -> bool) -> bool {
-        self.faults.iter().any(|f| f.ino == Some(ino) && of(f.kind))
+        let kinds = self.kinds.get(&ino);
+        kinds.is_some_and(|kinds| kinds.iter().any(|kind| of(*kind)))
     }
 
     /// The hash tree can't stay.
@@ -68,8 +71,15 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault])
         .filter_map(|f| f.ino)
         .collect();
     let mut wanted: BTreeSet<Ino> = faults.iter().filter_map(|f| f.ino).collect();
+    let mut kinds: HashMap<Ino, Vec<FaultKind>> = HashMap::new();
+    for fault in faults {
+        if let Some(ino) = fault.ino {
+            kinds.entry(ino).or_default().push(fault.kind);
+        }
+    }
     let mut wrong = Wrong {
         faults,
+        kinds,
         later_names: HashSet::new(),
     };
     if !twice.is_empty() {
@@ -270,13 +280,15 @@ impl DirMender<'_, '_> {
         if self.wrong.later_names.contains(&place) {
             return None;
         }
-        if self.wrong.any(self.dir.ino, |k| k == FaultKind::EntryName) && !self.dir.encrypted {
-            for b in record.name.iter_mut().filter(|b| matches!(**b, 0 | b'/')) {
-                *b = b'.';
-            }
-            if is_dots(&record.name) {
-                record.name = b"._".to_vec();
-            }
+        if self.wrong.any(self.dir.ino, |k| k == FaultKind::EntryName) {
+            record.name = self.dir.legal_name(cx, &record.name)?.into_owned();
+        }
+        if !self.dir.may_name(state)
+            && self
+                .wrong
+                .any(self.dir.ino, |k| k == FaultKind::EntryUnencrypted)
+        {
+            return None;
         }
         let want = type_byte(cx, state.file_type());
         if record.type_byte != want && record.type_byte != 0 {

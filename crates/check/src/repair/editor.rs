@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::edits::Edits;
 use crate::prelude::*;
+use std::cell::{Ref, RefCell};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,6 +19,8 @@ pub(crate) struct Editor<'c, 'd> {
     free_from: u64,
     /// Runs of clusters that were taken: the first, and how many.
     taken: Vec<(u64, u64)>,
+    /// The block of an inode table that was read last, with the changes so far.
+    table: RefCell<(Pblk, Vec<u8>)>,
 }
 
 /// Seconds since 1970 by the clock of the host.
@@ -35,6 +38,7 @@ impl<'c, 'd> Editor<'c, 'd> {
             shared: HashSet::new(),
             free_from: 0,
             taken: Vec::new(),
+            table: RefCell::default(),
         }
     }
 
@@ -99,6 +103,20 @@ impl<'c, 'd> Editor<'c, 'd> {
     /// Changes a block.
     pub(crate) fn put_block(&mut self, at: Pblk, block: &[u8]) {
         self.patch.write(at.0 << self.cx.geo.block_bits, block);
+        let (last, bytes) = self.table.get_mut();
+        if *last == at && !bytes.is_empty() {
+            bytes.clear();
+            bytes.extend_from_slice(block);
+        }
+    }
+
+    /// A block of an inode table: inodes that follow each other are in the same one.
+    fn table_block(&self, at: Pblk) -> Result<Ref<'_, Vec<u8>>> {
+        if self.table.borrow().0 != at || self.table.borrow().1.is_empty() {
+            let block = self.block(at)?;
+            *self.table.borrow_mut() = (at, block);
+        }
+        Ok(Ref::map(self.table.borrow(), |table| &table.1))
     }
 
     /// Where an inode is: its block, and the byte in it.
@@ -117,7 +135,7 @@ impl<'c, 'd> Editor<'c, 'd> {
         let Some((block, at)) = self.place(ino) else {
             return Ok(None);
         };
-        let block = self.block(block)?;
+        let block = self.table_block(block)?;
         let end = at.saturating_add(usize::from(self.cx.geo.inode_size));
         Ok(block.get(at..end).map(<[u8]>::to_vec))
     }
@@ -147,7 +165,7 @@ impl<'c, 'd> Editor<'c, 'd> {
         let Some((block_at, at)) = self.place(ino) else {
             return Ok(());
         };
-        let mut block = self.block(block_at)?;
+        let mut block = self.table_block(block_at)?.clone();
         let end = at.saturating_add(raw.len());
         if let Some(to) = block.get_mut(at..end) {
             to.copy_from_slice(raw);

@@ -4,13 +4,13 @@ use super::dir::insert_into;
 use super::dir_map;
 use super::editor::{Editor, now};
 use super::map::{self, Map, NodePool};
+use super::pack;
 use super::records::{self, Record, type_byte};
 use crate::passes::Scanned;
 use crate::prelude::*;
 use std::collections::HashSet;
 use uext4_ondisk::{
     Extent, Generation, GroupFlags, Inode, Timestamp, dir_block_init_dots, dir_checksum_set,
-    dir_data_end,
 };
 
 /// Its name in the root.
@@ -33,41 +33,29 @@ impl LostFound {
     /// # Errors
     /// The device's.
     pub(crate) fn open(ed: &mut Editor<'_, '_>, scanned: &Scanned) -> Result<Option<Self>> {
-        let Some(root) = scanned.dirs.find(Ino::ROOT).filter(|d| !d.inline) else {
+        let Some(root) = scanned.dirs.find(Ino::ROOT) else {
             return Ok(None);
         };
-        let mut entry = None;
-        let blocks: Vec<Pblk> = scanned
-            .dirs
-            .blocks_of(root)
-            .iter()
-            .map(|b| b.pblk)
-            .collect();
-        for at in &blocks {
-            let block = ed.block(*at)?;
-            let end = dir_data_end(block.len(), ed.cx.seed.is_some());
-            let mut found = records::read(&block, end, ed.cx.geo.inodes_count).into_iter();
-            entry = entry.or(found.find(|r| r.name == NAME));
+        let entries = pack::entries(ed, Ino::ROOT)?.1;
+        let entry = entries.into_iter().find(|r| r.name == NAME);
+        let dir = match &entry {
+            Some(entry) => scanned.dirs.find(entry.ino),
+            None => Some(root),
+        };
+        let Some(dir) = dir else {
+            return Ok(None);
+        };
+        if dir.inline || dir.indexed {
+            // The next round finds a list of blocks.
+            let seed = ed.cx.seed.map(|_| dir.seed);
+            pack::rewrite(ed, dir.ino, seed, false)?;
+            return Ok(None);
         }
-        let Some(entry) = entry else {
-            return Self::make(ed, root.seed, root.indexed, &blocks);
-        };
-        let Some(dir) = scanned.dirs.find(entry.ino).filter(|d| !d.inline) else {
-            return Ok(None);
-        };
-        let Some(mut inode) = ed.decoded(dir.ino)? else {
-            return Ok(None);
-        };
-        if inode.flags.contains(InodeFlags::INDEX) {
-            // The next round makes it linear, as its blocks are not all leaves.
-            if dir.tree.is_some() {
-                return Ok(None);
-            }
-            inode.flags &= !InodeFlags::INDEX;
-            ed.put_decoded(dir.ino, &inode)?;
+        let blocks: Vec<Pblk> = scanned.dirs.blocks_of(dir).iter().map(|b| b.pblk).collect();
+        if entry.is_none() {
+            return Self::make(ed, root.seed, &blocks);
         }
         let mut names = HashSet::new();
-        let blocks: Vec<Pblk> = scanned.dirs.blocks_of(dir).iter().map(|b| b.pblk).collect();
         for at in &blocks {
             let block = ed.block(*at)?;
             let found = records::read(&block, block.len(), ed.cx.geo.inodes_count);
@@ -95,15 +83,11 @@ impl LostFound {
     fn make(
         ed: &mut Editor<'_, '_>,
         root_seed: InodeSeed,
-        root_indexed: bool,
         root_blocks: &[Pblk],
     ) -> Result<Option<Self>> {
         let (Some(ino), Some(at)) = (free_inode(ed)?, ed.allocate()) else {
             return Ok(None);
         };
-        if root_indexed {
-            return Ok(None);
-        }
         let Some(mut raw) = ed.inode(ino)? else {
             return Ok(None);
         };

@@ -16,7 +16,8 @@
 //! | `map`, `runs`, `extents`, `block_map` | what inodes map |
 //! | `clones` | blocks that are claimed twice |
 //! | `dir`, `records`, `inline_dir`, `dir_map`, `reveal` | directories: entries, blocks, holes; inodes that are hidden |
-//! | `pack`, `trees` | directories written anew; hash trees |
+//! | `pack` | directories written anew |
+//! | `rest`, `trees` | what is made again after a repair: the journal, hash trees |
 //! | `connect`, `lost_found`, `links` | names for what has none; link counts |
 //! | `groups`, `quota`, `resize` | bitmaps and counters; quota files; the resize inode |
 
@@ -47,6 +48,7 @@ mod quota;
 pub(crate) mod records;
 mod remedy;
 pub(crate) mod resize;
+mod rest;
 mod restore;
 mod reveal;
 mod runs;
@@ -58,4 +60,4 @@ mod xattrs;
 
 pub use plan::{Decide, Decision, LogPlace, Plan, Policy, plan};
 pub use remedy::Remedy;
-pub use trees::plan_trees;
+pub use rest::plan_rest;

@@ -1,21 +1,45 @@
 //! Directories written anew: all entries in as many blocks as they need, with a hash tree if those are several.
 
 use super::editor::Editor;
+use super::inline_dir;
 use super::map::{self, Map, NodePool};
 use super::records::{self, Record};
 use crate::dirblock::kind_of;
 use crate::prelude::*;
 use uext4_ondisk::{DIRENT_MIN, DirBlocks, DirFormat, Extent, Inode, NewDirent, dir_data_end};
 
+/// Writes a directory anew, with checksums that start from `seed`, in a list of blocks or, if it `may_hash`, a hash tree; its entries may be
+/// in its inode before. False if there is not enough space.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn rewrite(
+    ed: &mut Editor<'_, '_>,
+    ino: Ino,
+    seed: Option<InodeSeed>,
+    may_hash: bool,
+) -> Result<bool> {
+    let (parent, records) = entries(ed, ino)?;
+    let inode = ed.decoded(ino)?.unwrap_or_default();
+    if inode.flags.contains(InodeFlags::INLINE_DATA) && !inline_dir::empty(ed, ino)? {
+        return Ok(false);
+    }
+    let new = Directory {
+        ino,
+        seed,
+        parent,
+        may_hash,
+    };
+    new.write(ed, &records)
+}
+
 /// A directory that is to be written.
 #[derive(Clone, Copy)]
-pub(crate) struct Directory {
-    pub(crate) ino: Ino,
-    /// Where its checksums start, if it has some.
-    pub(crate) seed: Option<InodeSeed>,
-    pub(crate) parent: Ino,
-    /// It may have a hash tree.
-    pub(crate) may_hash: bool,
+struct Directory {
+    ino: Ino,
+    seed: Option<InodeSeed>,
+    parent: Ino,
+    may_hash: bool,
 }
 
 impl Directory {
@@ -23,7 +47,7 @@ impl Directory {
     ///
     /// # Errors
     /// The device's.
-    pub(crate) fn write(&self, ed: &mut Editor<'_, '_>, records: &[Record]) -> Result<bool> {
+    fn write(&self, ed: &mut Editor<'_, '_>, records: &[Record]) -> Result<bool> {
         let Some(mut inode) = ed.decoded(self.ino)? else {
             return Ok(false);
         };
@@ -131,14 +155,21 @@ impl Directory {
     }
 }
 
-/// The parent of a directory that has blocks, and its entries besides `.` and `..`.
+/// The parent of a directory, and its entries besides `.` and `..`.
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn entries(ed: &Editor<'_, '_>, inode: &Inode) -> Result<(Ino, Vec<Record>)> {
+pub(crate) fn entries(ed: &Editor<'_, '_>, ino: Ino) -> Result<(Ino, Vec<Record>)> {
+    let Some(raw) = ed.inode(ino)? else {
+        return Ok((Ino::ROOT, Vec::new()));
+    };
+    let inode = ed.decode(&raw);
+    if inode.flags.contains(InodeFlags::INLINE_DATA) {
+        return Ok(inline_dir::entries(ed.cx, &raw, &inode));
+    }
     let indexed = inode.flags.contains(InodeFlags::INDEX);
     let (mut parent, mut all) = (Ino::ROOT, Vec::new());
-    for (lblk, at) in map::read(ed, inode)?.blocks() {
+    for (lblk, at) in map::read(ed, &inode)?.blocks() {
         let block = ed.block(at)?;
         if lblk == Lblk(0) {
             parent = Ino(le32(&block, DIRENT_MIN).unwrap_or(0));

@@ -2,9 +2,10 @@
 
 use super::remedy::{self, Remedy};
 use super::{restore, stages};
-use crate::edits::{EditedDevice, Edits};
+use crate::edits::{EDIT_UNIT, EditedDevice, Edits};
 use crate::fault::Level;
-use crate::passes::{self, Examined, Stage};
+use crate::layout::INODE_TABLE;
+use crate::passes::{self, Examined, KnownFiles, Stage};
 use crate::prelude::*;
 use crate::report::{CheckOptions, CheckReport, Progress};
 use std::collections::{HashMap, HashSet};
@@ -164,6 +165,8 @@ struct Known {
     tries: u32,
     /// The round of the last try; a round may find the same fault several times.
     round: usize,
+    /// Which of the plan's decisions is this.
+    decision: usize,
 }
 
 struct Planner<'p> {
@@ -182,6 +185,10 @@ struct Planner<'p> {
     /// Whether this round, and an earlier one that changed something, knew what the inodes map.
     scanned: bool,
     was_scanned: bool,
+    /// The image had no fault before what is completed.
+    was_sound: bool,
+    /// What the last round found out about files, if it changed only bitmaps and counters.
+    files: Option<KnownFiles>,
 }
 
 /// Notes that a repair settles too: what e2fsck would write, though it finds the image clean.
@@ -247,6 +254,7 @@ pub(crate) fn complete(
     let mut planner = Planner::new(&mut decide, next);
     planner.plan.edits = changes;
     planner.was_scanned = true;
+    planner.was_sound = true;
     planner.run(device, options, progress)
 }
 
@@ -263,6 +271,8 @@ impl<'p> Planner<'p> {
             log_is_sound: false,
             scanned: false,
             was_scanned: false,
+            was_sound: false,
+            files: None,
         }
     }
 
@@ -327,7 +337,8 @@ impl Planner<'_> {
     ) -> Result<(Edits, bool)> {
         let mut report = CheckReport::default();
         let mut faults = Faults::new(options.faults_max);
-        let mut pending = false;
+        let (mut pending, mut files_are_sound) = (false, true);
+        let files = self.files.take();
         let examined = {
             let known = &self.known;
             let mut stop = |stage, faults: &Faults, report: &CheckReport| {
@@ -335,6 +346,7 @@ impl Planner<'_> {
                 let open = |f: &Fault| is_pending(known, f) && (last || !is_late(f));
                 // What recovery would write precedes repairs, as it would overwrite them.
                 pending = report.needs_recovery || faults.iter().any(open);
+                files_are_sound &= last || faults.iter().all(|f| f.level != Level::Fault);
                 pending
             };
             passes::examine(
@@ -343,6 +355,7 @@ impl Planner<'_> {
                 progress,
                 &mut report,
                 &mut faults,
+                files,
                 &mut stop,
             )
         };
@@ -352,14 +365,7 @@ impl Planner<'_> {
         };
         self.note_log(&examined);
         pending |= examined.cx.is_none() && faults.iter().any(|f| is_pending(&self.known, f));
-        let mut found: Vec<Fault> = faults.iter().filter(|f| is_mended(f)).cloned().collect();
-        found.retain(|f| is_pending(&self.known, f));
-        if examined.stage != Stage::Groups || found.iter().any(|f| !is_late(f)) {
-            found.retain(|f| !is_late(f));
-        }
-        if report.needs_recovery {
-            found.push(Fault::new(FaultKind::JournalPending).note());
-        }
+        let found = self.to_mend(&faults, &examined, &report);
         report.incomplete = examined.cx.is_none();
         report.take(faults);
         if self.round == 0 {
@@ -384,7 +390,28 @@ impl Planner<'_> {
         if patch.is_empty() {
             self.give_up(&accepted);
         }
+        if self.was_sound && files_are_sound && is_of_groups(&examined, &patch) {
+            self.files = KnownFiles::of(examined, &self.plan.after);
+        }
         Ok((patch, true))
+    }
+
+    /// The faults that this round may repair.
+    fn to_mend(
+        &self,
+        faults: &Faults,
+        examined: &Examined<'_>,
+        report: &CheckReport,
+    ) -> Vec<Fault> {
+        let mut found: Vec<Fault> = faults.iter().filter(|f| is_mended(f)).cloned().collect();
+        found.retain(|f| is_pending(&self.known, f));
+        if examined.stage != Stage::Groups || found.iter().any(|f| !is_late(f)) {
+            found.retain(|f| !is_late(f));
+        }
+        if report.needs_recovery {
+            found.push(Fault::new(FaultKind::JournalPending).note());
+        }
+        found
     }
 
     /// Notes where this round found the journal.
@@ -479,11 +506,12 @@ impl Planner<'_> {
             let again = known.is_some_and(|k| k.round == self.round);
             let tries = known.map_or(0, |k| k.tries) + u32::from(!again);
             let repair = repair && tries <= TRIES_MAX;
-            let round = self.round;
+            let decision = known.map_or(self.plan.decisions.len(), |k| k.decision);
             let new = Known {
                 repair,
                 tries,
-                round,
+                round: self.round,
+                decision,
             };
             self.known.insert(key(&fault), new);
             if known.is_none() {
@@ -508,24 +536,21 @@ impl Planner<'_> {
         accepted
     }
 
+    /// Notes that a fault stays, about which was decided.
     fn mark_left(&mut self, fault: &Fault) {
-        let key_of = key(fault);
-        for decision in &mut self.plan.decisions {
-            if key(&decision.fault) == key_of {
-                decision.repaired = false;
-            }
+        let known = self.known.get(&key(fault));
+        let decision = known.and_then(|known| self.plan.decisions.get_mut(known.decision));
+        if let Some(decision) = decision {
+            decision.repaired = false;
         }
     }
 
     /// Notes faults that no repair changes.
     fn give_up(&mut self, faults: &[Fault]) {
         for fault in faults {
-            let new = Known {
-                repair: false,
-                tries: TRIES_MAX,
-                round: self.round,
-            };
-            self.known.insert(key(fault), new);
+            if let Some(known) = self.known.get_mut(&key(fault)) {
+                (known.repair, known.tries, known.round) = (false, TRIES_MAX, self.round);
+            }
             self.mark_left(fault);
         }
     }
@@ -534,4 +559,16 @@ impl Planner<'_> {
 /// True unless it was decided to leave the fault.
 fn is_pending(known: &HashMap<Key, Known>, fault: &Fault) -> bool {
     is_mended(fault) && known.get(&key(fault)).is_none_or(|k| k.repair)
+}
+
+/// True if edits are of superblocks, descriptors and bitmaps alone.
+fn is_of_groups(examined: &Examined<'_>, edits: &Edits) -> bool {
+    let Some(cx) = &examined.cx else {
+        return false;
+    };
+    let in_block = u64::from(cx.geo.block_size) / EDIT_UNIT as u64;
+    edits.units().all(|(unit, _)| {
+        let place = cx.metadata_at(Pblk(unit / in_block));
+        place.is_some_and(|place| place.what != INODE_TABLE)
+    })
 }

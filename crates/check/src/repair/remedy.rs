@@ -129,7 +129,7 @@ fn of_superblock(kind: FaultKind) -> Option<Remedy> {
         F::JournalPending => safe("writes them, as a mount would"),
         F::JournalErrno => safe("clears the error"),
         F::JournalInode => lossy(
-            "removes the journal",
+            "removes the journal, and makes another where there is space",
             "changes that were in the journal only",
         ),
         F::MmpInUse => careful("marks it as not in use"),
@@ -184,6 +184,7 @@ fn of_directory(kind: FaultKind) -> Option<Remedy> {
         F::DirLinkedTwice => lossy("keeps the first name", "the other names"),
         F::DirUnconnected | F::DirLoop | F::Unattached => careful("gives it a name in lost+found"),
         F::EntryIno | F::EntryUnused => lossy("removes the entry", "a name without a file"),
+        F::EntryUnencrypted => careful("removes the entry; the file gets a name in lost+found"),
         F::EntryName => careful("replaces the characters, or removes the entry"),
         F::EntryDuplicate => careful("renames the later entry"),
         F::EntryType => safe("sets the type that the inode has"),

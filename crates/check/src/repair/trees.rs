@@ -1,41 +1,49 @@
 //! Hash trees of directories that a repair made linear.
 
 use super::editor::Editor;
-use super::pack::{self, Directory};
-use super::plan::{Plan, complete};
+use super::pack;
+use super::plan::{LogPlace, Plan, complete};
 use crate::context::Context;
-use crate::edits::EditedDevice;
+use crate::edits::{EditedDevice, Edits};
 use crate::passes::{self, Stage};
 use crate::prelude::*;
 use crate::report::{CheckOptions, CheckReport, Progress};
 use std::collections::BTreeSet;
 
-/// Plans to make hash trees of the directories that lost theirs by a repair, to be carried out after it: they work without, but slowly.
-/// `None` if there are none. As all entries get other places, the plan is carried out whole or not at all.
+/// Plans to make hash trees of those of `inodes` that are directories and lost theirs by `edits`, which are carried out before; then the
+/// journal is at `log`. `None` if there are none.
 ///
 /// # Errors
 /// As of [`crate::check`].
-pub fn plan_trees(
+pub(crate) fn plan(
     device: &dyn BlockDevice,
-    repair: &Plan,
+    edits: &Edits,
+    log: Option<&LogPlace>,
+    inodes: &BTreeSet<Ino>,
     options: &CheckOptions,
     progress: &dyn Progress,
 ) -> Result<Option<Plan>> {
-    let repaired = repair.decisions.iter().filter(|d| d.repaired);
-    let inodes: BTreeSet<Ino> = repaired.filter_map(|d| d.fault.ino).collect();
-    if inodes.is_empty() || !repair.mends_all() {
+    if inodes.is_empty() {
         return Ok(None);
     }
-    let edited = EditedDevice::new(device, &repair.edits);
+    let edited = EditedDevice::new(device, edits);
     let (mut report, mut faults) = (CheckReport::default(), Faults::new(options.faults_max));
     let stop = &mut |stage, _: &Faults, _: &CheckReport| stage == Stage::Superblock;
-    let superblock = passes::examine(&edited, options, progress, &mut report, &mut faults, stop)?;
+    let superblock = passes::examine(
+        &edited,
+        options,
+        progress,
+        &mut report,
+        &mut faults,
+        None,
+        stop,
+    )?;
     let Some(cx) = &superblock.cx else {
         return Ok(None);
     };
     let ed = Editor::new(cx);
     let mut linear = Vec::new();
-    for ino in inodes {
+    for &ino in inodes {
         if had_tree(device, cx, ino)? && ed.decoded(ino)?.is_some_and(|now| may_have(cx, &now)) {
             linear.push(ino);
         }
@@ -44,7 +52,15 @@ pub fn plan_trees(
         return Ok(None);
     }
     let stop = &mut |_, _: &Faults, _: &CheckReport| false;
-    let examined = passes::examine(&edited, options, progress, &mut report, &mut faults, stop)?;
+    let examined = passes::examine(
+        &edited,
+        options,
+        progress,
+        &mut report,
+        &mut faults,
+        None,
+        stop,
+    )?;
     let Some(cx) = &examined.cx else {
         return Ok(None);
     };
@@ -54,7 +70,7 @@ pub fn plan_trees(
     }
     let mut plan = complete(&edited, ed.into_patch(), &mut |_| {}, options, progress)?;
     plan.is_whole = true;
-    plan.log_stays = plan.log.is_some() && plan.log == repair.log;
+    plan.log_stays = plan.log.is_some() && plan.log.as_ref() == log;
     Ok(plan
         .mends_all()
         .then_some(plan)
@@ -92,13 +108,7 @@ fn write(ed: &mut Editor<'_, '_>, ino: Ino) -> Result<()> {
     let Some(inode) = ed.decoded(ino)? else {
         return Ok(());
     };
-    let (parent, all) = pack::entries(ed, &inode)?;
-    let new = Directory {
-        ino,
-        seed: ed.cx.seed.map(|seed| inode.seed(seed, ino)),
-        parent,
-        may_hash: true,
-    };
-    new.write(ed, &all)?;
+    let seed = ed.cx.seed.map(|seed| inode.seed(seed, ino));
+    pack::rewrite(ed, ino, seed, true)?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use uext4::unstable::{
     DecideRepair, RepairDecision, RepairError, RepairPlan, RepairPolicy, RepairRemedy,
-    apply_repair, plan_repair, plan_trees,
+    apply_repair, plan_repair, plan_rest,
 };
 use uext4::{CheckOptions, DeviceOptions, Fault};
 
@@ -100,28 +100,32 @@ pub fn repair(args: &Args, image: &Path, choice: Choice) -> Result<(RepairPlan, 
     let quiet = args.quiet || args.json || matches!(choice, Choice::Ask);
     let bar = Bar::unless(quiet);
     let planned = plan_repair(&*device, &options, decide, &bar).and_then(|plan| {
-        let trees = plan_trees(&*device, &plan, &options, &bar)?;
-        Ok((plan, trees))
+        let rest = plan_rest(&*device, &plan, &options, &bar)?;
+        Ok((plan, rest))
     });
     drop(bar);
     interrupt::check()?;
-    let (plan, trees) = planned.map_err(|e| diagnostics::checking(image, e))?;
+    let (plan, rest) = planned.map_err(|e| diagnostics::checking(image, e))?;
     if let Some(e) = asker.failure {
         return Err(e);
     }
-    let plan = match (&args.undo, trees) {
-        (Some(undo), trees) => {
-            let plan = RepairPlan::join(std::iter::once(plan).chain(trees).collect());
+    let plan = match &args.undo {
+        Some(undo) => {
+            let plan = RepairPlan::join(std::iter::once(plan).chain(rest).collect());
             apply_repair(&device, &plan, Some(undo))?;
             plan
         }
-        (None, trees) => {
+        None => {
             apply_repair(&device, &plan, None)?;
-            match trees.map_or(Ok(()), |trees| apply_repair(&device, &trees, None)) {
-                // Directories stay linear where there is no journal that takes their trees at once.
-                Ok(()) | Err(RepairError::NeedsUndo { .. }) => plan,
-                Err(e) => return Err(e.into()),
+            for step in &rest {
+                match apply_repair(&device, step, None) {
+                    Ok(()) => {}
+                    // Directories stay linear where there is no journal that takes their trees at once.
+                    Err(RepairError::NeedsUndo { .. }) => break,
+                    Err(e) => return Err(e.into()),
+                }
             }
+            plan
         }
     };
     let code = match (plan.mends_all(), plan.is_empty()) {

@@ -1,0 +1,63 @@
+//! `uext4 check --repair` on a terminal asks about each fault, and does what the answers say.
+
+use crate::*;
+use std::io::Write;
+use std::process::Stdio;
+
+/// An image in which the root says it has another number of links, and lost+found too.
+fn image() -> Workdir {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "-q", "a.img", "16M"]);
+    for command in ["sif / links_count 9", "sif lost+found links_count 9"] {
+        uext4_testkit::mke2fs::debugfs(&workdir.path("a.img"), command);
+    }
+    workdir
+}
+
+/// Runs the command on a terminal of script(1), with these lines typed; its exit code, and what it prints.
+fn answered(workdir: &Workdir, answers: &str) -> (Option<i32>, String) {
+    let command = format!("{} check --repair a.img", uext4().display());
+    let mut script = Command::new("script");
+    let mut script = script
+        .args(["-q", "-e", "-c", &command, "/dev/null"])
+        .current_dir(workdir.dir())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let typed = script.stdin.take().unwrap().write_all(answers.as_bytes());
+    typed.unwrap();
+    let out = script.wait_with_output().unwrap();
+    (out.status.code(), String::from_utf8(out.stdout).unwrap())
+}
+
+#[test]
+fn each_fault_is_asked_about() {
+    let workdir = image();
+    workdir.refuses(8, &["check", "--repair", "a.img"], "is not a terminal");
+    let (code, said) = answered(&workdir, "n\ny\n");
+    assert_eq!(code, Some(4), "{said}");
+    let question = "inode link count is wrong (inode ";
+    assert_eq!(said.matches(&format!("{question}2")).count(), 2, "{said}");
+    assert!(
+        said.contains("a repair sets the number of names that were found; repair it?"),
+        "{said}"
+    );
+    assert!(
+        said.contains("not repaired: inode link count is wrong (inode 2)"),
+        "{said}"
+    );
+    assert!(
+        said.contains("repaired: inode link count is wrong (inode 11)"),
+        "{said}"
+    );
+    // Only what was left is asked about again; the end of the input is no yes.
+    assert_eq!(answered(&workdir, "\n").0, Some(4));
+    let (code, said) = answered(&workdir, "Yes\n");
+    assert_eq!(
+        (code, said.matches("repair it?").count()),
+        (Some(1), 1),
+        "{said}"
+    );
+    workdir.assert_clean("a.img");
+}
