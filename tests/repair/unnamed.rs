@@ -1,8 +1,9 @@
 //! Inodes without a name get one in lost+found, whatever shape the directories on the way have.
 
-use crate::support::{contents::Contents, plan, repaired};
+use crate::support::{changes::superblock, contents::Contents, plan, repaired};
 use crate::verifier::{e2fsck, have_tools, mke2fs, run, scratch};
 use uext4_testkit::prelude::*;
+use uext4_vfs::io::Fallocate;
 
 /// Options of mke2fs, files in the directory of many, which one that is ("" is the root), and whether lost+found is removed.
 const IMAGES: [(&str, u32, &str, bool); 6] = [
@@ -10,8 +11,13 @@ const IMAGES: [(&str, u32, &str, bool); 6] = [
     ("-O metadata_csum", 400, "", true),
     ("-O ^metadata_csum", 400, "", true),
     ("-O metadata_csum", 400, "lost+found", false),
-    ("-O inline_data -I 256", 3, "", true),
-    ("-O inline_data,^metadata_csum -I 512", 4, "", true),
+    ("-O inline_data -I 256", 1, "lost+found", false),
+    (
+        "-O inline_data,^metadata_csum -I 512",
+        3,
+        "lost+found",
+        false,
+    ),
 ];
 
 /// An image with a file whose name was removed, and its inode's number.
@@ -79,4 +85,35 @@ fn every_shape_of_directory_takes_a_name() {
             "{what}"
         );
     }
+}
+
+/// Without a free block the directory in an inode stays there, with what it has.
+#[test]
+fn a_directory_in_an_inode_keeps_its_names_on_a_full_image() {
+    require!(have_tools());
+    let dir = scratch();
+    let path = dir.path().join("full.img");
+    let (bytes, _) = made("-O inline_data -I 512", 3, "lost+found", false, dir.path());
+    fs::write(&path, bytes).expect("write");
+    let fs = uext4_testkit::mke2fs::mount(&path, MountOptions::default());
+    let fill = fs.make(&fs.top(), "fill", &FILE);
+    let (mut at, mut len) = (0, 1 << 20);
+    while len >= 1024 {
+        match fs.fallocate(&fill, Fallocate::Allocate, at, len) {
+            Ok(()) => at += len,
+            Err(_) => len /= 2,
+        }
+    }
+    drop(fill);
+    fs.unmount().expect("unmount");
+    let bytes = fs::read(&path).expect("image");
+    assert_eq!(superblock(&bytes).raw.free_blocks_count(), 0);
+    let before = Contents::read(&bytes);
+    let plan_of = plan(&bytes).expect("plan");
+    let after = Contents::read(&repaired(&bytes, &plan_of));
+    let gone = before
+        .names
+        .keys()
+        .find(|name| !after.names.contains_key(*name));
+    assert_eq!(gone.map(|name| String::from_utf8_lossy(name)), None);
 }

@@ -61,6 +61,34 @@ impl Edits {
         self.zeros.iter().map(|(offset, bytes)| (*offset, *bytes))
     }
 
+    /// The same, with units of zeros in place of runs of them, where a device holds something else.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn with_units_of_zeros(&self, device: &dyn BlockDevice) -> uext4_block::Result<Edits> {
+        let mut all = Edits {
+            units: self.units.clone(),
+            ..Edits::default()
+        };
+        let mut have = vec![0; READ_BYTES_MAX];
+        for (offset, bytes) in self.zeros() {
+            for done in (0..bytes).step_by(READ_BYTES_MAX) {
+                let len = (bytes - done).min(READ_BYTES_MAX as u64) as usize;
+                let part = have.get_mut(..len).unwrap_or(&mut []);
+                device.read_at(offset + done, part)?;
+                let units = (offset + done) / EDIT_UNIT as u64..;
+                for (at, unit) in units.zip(part.chunks(EDIT_UNIT)) {
+                    if unit.iter().any(|byte| *byte != 0) {
+                        all.units
+                            .entry(at)
+                            .or_insert_with(|| Box::new([0; EDIT_UNIT]));
+                    }
+                }
+            }
+        }
+        Ok(all)
+    }
+
     /// Makes bytes zeros that nothing used before, and that are not to be zeros already.
     pub(crate) fn zero(&mut self, offset: u64, bytes: u64) {
         self.zeros.insert(offset, bytes);

@@ -8,6 +8,14 @@ use crate::prelude::*;
 /// Links above which a directory says 1.
 const LINK_MAX: u32 = 65000;
 
+/// Links that an inode has. Names of the value of an attribute, which are noted, do not count.
+pub(crate) fn wanted(cx: &Context<'_>, ino: Ino, values: &[Ino]) -> u32 {
+    match cx.inodes.state(ino).value() && values.binary_search(&ino).is_ok() {
+        true => 1,
+        false => cx.inodes.found(ino),
+    }
+}
+
 /// Checks every inode; `values` are the inodes that hold attribute values, sorted.
 pub(crate) fn run(cx: &Context<'_>, values: &[Ino], faults: &mut Faults) {
     cx.progress.phase("links", u64::from(cx.geo.inodes_count));
@@ -23,14 +31,10 @@ pub(crate) fn run(cx: &Context<'_>, values: &[Ino], faults: &mut Faults) {
         if !state.used() || state.orphan() || (cx.is_reserved(ino) && ino != Ino::ROOT) {
             continue;
         }
-        let (links, mut found) = (u32::from(cx.inodes.links(ino)), cx.inodes.found(ino));
-        if found == 0 && is_hidden(cx, ino) {
+        if cx.inodes.found(ino) == 0 && is_hidden(cx, ino) {
             continue;
         }
-        if state.value() && values.binary_search(&ino).is_ok() {
-            // Names of it, which are notes, do not count.
-            found = 1;
-        }
+        let (links, found) = (u32::from(cx.inodes.links(ino)), wanted(cx, ino, values));
         if found == links {
             continue;
         }

@@ -30,18 +30,19 @@ pub fn apply(
     if undo.is_none() && plan.needs_undo() {
         return Err(RepairError::needs_undo(plan));
     }
-    for (offset, len) in plan.edits.zeros() {
-        device.zero(offset, len)?;
-    }
     copy(&**device, &plan.copies)?;
     if let Some(path) = undo {
-        let runs = plan.edits.runs(RUN_BYTES_MAX);
+        let edits = plan.edits.with_units_of_zeros(&**device)?;
+        let runs = edits.runs(RUN_BYTES_MAX);
         let mut file = UndoFile::create(path, &**device, &runs)?;
         for (offset, bytes) in &runs {
             device.write_at(*offset, bytes)?;
         }
         device.flush()?;
         return file.complete();
+    }
+    for (offset, len) in plan.edits.zeros() {
+        device.zero(offset, len)?;
     }
     if !plan.first.is_empty() {
         write::durably(&**device, &plan.first)?;

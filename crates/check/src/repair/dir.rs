@@ -141,6 +141,19 @@ struct DirMender<'w, 'f> {
     names: HashMap<Vec<u8>, Ino>,
 }
 
+/// Makes a directory with a hash tree a list of blocks, each with the entries that it has.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn make_linear(ed: &mut Editor<'_, '_>, scanned: &Scanned, dir: &Dir) -> Result<()> {
+    let wrong = Wrong {
+        faults: &[],
+        kinds: HashMap::from([(dir.ino, vec![FaultKind::HtreeFlag])]),
+        later_names: HashSet::new(),
+    };
+    mend_dir(ed, scanned, dir, &wrong)
+}
+
 fn mend_dir(
     ed: &mut Editor<'_, '_>,
     scanned: &Scanned,

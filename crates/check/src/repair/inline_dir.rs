@@ -82,10 +82,12 @@ pub(crate) fn empty(ed: &mut Editor<'_, '_>, ino: Ino) -> Result<bool> {
     inode.size = 0;
     inode.i_block.fill(0);
     let mut none = NodePool::new(Vec::new());
-    let done = map::write(ed, ino, &mut inode, &Map::default(), &mut none);
+    if !map::write(ed, ino, &mut inode, &Map::default(), &mut none) {
+        return Ok(false);
+    }
     inode.encode_into(&mut raw, &ed.cx.params);
     ed.put_inode(ino, &raw)?;
-    Ok(done)
+    Ok(true)
 }
 
 fn mend_part(cx: &Context<'_>, dir: &Dir, faults: &[Fault], part: &mut [u8]) {

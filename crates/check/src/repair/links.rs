@@ -17,11 +17,7 @@ const LINKS_AT: usize = 0x1a;
 pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault]) -> Result<()> {
     for ino in inodes_of(faults, |k| k == FaultKind::LinkCount) {
         let state = ed.cx.inodes.state(ino);
-        let mut found = ed.cx.inodes.found(ino);
-        if state.value() && scanned.values.binary_search(&ino).is_ok() {
-            found = found.saturating_add(1);
-        }
-        let links = match found {
+        let links = match crate::links::wanted(ed.cx, ino, &scanned.values) {
             0 => continue,
             n if n <= LINK_MAX => n as u16,
             _ if state.file_type() == FileType::Directory => 1,

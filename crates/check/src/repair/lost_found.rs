@@ -1,6 +1,6 @@
 //! The directory lost+found: found, or made, and names in it.
 
-use super::dir::insert_into;
+use super::dir::{insert_into, make_linear};
 use super::dir_map;
 use super::editor::{Editor, now};
 use super::map::{self, Map, NodePool};
@@ -45,10 +45,18 @@ impl LostFound {
         let Some(dir) = dir else {
             return Ok(None);
         };
-        if dir.inline || dir.indexed {
-            // The next round finds a list of blocks.
+        // What has no name is not encrypted.
+        if dir.encrypted {
+            return Ok(None);
+        }
+        // The next round finds a list of blocks.
+        if dir.inline {
             let seed = ed.cx.seed.map(|_| dir.seed);
             pack::rewrite(ed, dir.ino, seed, false)?;
+            return Ok(None);
+        }
+        if dir.indexed {
+            make_linear(ed, scanned, dir)?;
             return Ok(None);
         }
         let blocks: Vec<Pblk> = scanned.dirs.blocks_of(dir).iter().map(|b| b.pblk).collect();

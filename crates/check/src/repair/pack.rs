@@ -20,8 +20,11 @@ pub(crate) fn rewrite(
     may_hash: bool,
 ) -> Result<bool> {
     let (parent, records) = entries(ed, ino)?;
-    let inode = ed.decoded(ino)?.unwrap_or_default();
-    if inode.flags.contains(InodeFlags::INLINE_DATA) && !inline_dir::empty(ed, ino)? {
+    let Some(before) = ed.inode(ino)? else {
+        return Ok(false);
+    };
+    let is_inline = ed.decode(&before).flags.contains(InodeFlags::INLINE_DATA);
+    if is_inline && !inline_dir::empty(ed, ino)? {
         return Ok(false);
     }
     let new = Directory {
@@ -30,7 +33,11 @@ pub(crate) fn rewrite(
         parent,
         may_hash,
     };
-    new.write(ed, &records)
+    let done = new.write(ed, &records)?;
+    if is_inline && !done {
+        ed.put_inode(ino, &before)?;
+    }
+    Ok(done)
 }
 
 /// A directory that is to be written.

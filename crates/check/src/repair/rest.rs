@@ -6,7 +6,7 @@ use crate::change::{ChangeError, Tuning, plan_tune};
 use crate::edits::EditedDevice;
 use crate::prelude::*;
 use crate::report::{CheckOptions, Progress};
-use uext4_ondisk::{Feature, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use uext4_ondisk::{Feature, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 
 /// Plans what is to be done after a repair, which a plan of it does not hold: another journal in place of one that it removes, then hash trees
 /// of the directories that lost theirs and work without, but slowly. They are carried out in order; the trees whole or not at all, as all
@@ -48,9 +48,12 @@ pub fn plan_rest(
     Ok(plans)
 }
 
-/// Whether the superblock names a journal in the image.
+/// Whether the image has, or had before it was damaged, a journal in itself.
 fn has_journal(device: &dyn BlockDevice) -> Result<bool> {
     let mut bytes = vec![0; SUPERBLOCK_SIZE];
     device.read_at(SUPERBLOCK_OFFSET, &mut bytes)?;
-    Ok(Superblock::parse(&bytes).is_ok_and(|sb| sb.journal_ino().is_some()))
+    let raw = RawSuperblock::mut_from(&mut bytes);
+    Ok(raw.is_some_and(|raw| {
+        raw.compat().contains(Compat::HAS_JOURNAL) && raw.journal_dev.get() == 0
+    }))
 }

@@ -9,9 +9,9 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use uext4::unstable::{
     DecideRepair, RepairDecision, RepairError, RepairPlan, RepairPolicy, RepairRemedy,
-    apply_repair, plan_repair, plan_rest,
+    apply_repair, plan_repair, plan_rest, read_superblock,
 };
-use uext4::{CheckOptions, DeviceOptions, Fault};
+use uext4::{CheckOptions, DeviceOptions, Fault, FaultKind};
 
 /// The exit code when everything was repaired, as of e2fsck.
 const REPAIRED: u8 = 1;
@@ -128,6 +128,15 @@ pub fn repair(args: &Args, image: &Path, choice: Choice) -> Result<(RepairPlan, 
             plan
         }
     };
+    let removed = |d: &RepairDecision| d.repaired && d.fault.kind == FaultKind::JournalInode;
+    if plan.decisions.iter().any(removed)
+        && read_superblock(&*device).is_ok_and(|sb| sb.journal_ino().is_none())
+    {
+        let name = image.display();
+        show::warn(format_args!(
+            "{name}: has no journal any more, as there was no space for another; uext4 tune -O has_journal {name} makes one"
+        ));
+    }
     let code = match (plan.mends_all(), plan.is_empty()) {
         (true, true) => 0,
         (true, false) => REPAIRED,
