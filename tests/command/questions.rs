@@ -16,7 +16,7 @@ fn image() -> Workdir {
 
 /// Runs the command on a terminal of script(1), with these lines typed; its exit code, and what it prints.
 fn answered(workdir: &Workdir, answers: &str) -> (Option<i32>, String) {
-    let command = format!("{} check --repair a.img", uext4().display());
+    let command = format!("{} check --repair a.img", uext4());
     let mut script = Command::new("script");
     let mut script = script
         .args(["-q", "-e", "-c", &command, "/dev/null"])
@@ -37,8 +37,7 @@ fn each_fault_is_asked_about() {
     workdir.refuses(8, &["check", "--repair", "a.img"], "is not a terminal");
     let (code, said) = answered(&workdir, "n\ny\n");
     assert_eq!(code, Some(4), "{said}");
-    let question = "inode link count is wrong (inode ";
-    assert_eq!(said.matches(&format!("{question}2")).count(), 2, "{said}");
+    assert_eq!(said.matches("repair it?").count(), 2, "{said}");
     assert!(
         said.contains("a repair sets the number of names that were found; repair it?"),
         "{said}"

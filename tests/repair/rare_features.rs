@@ -83,11 +83,11 @@ fn made(commands: &[&str], is_sound: bool, dir: &Path) -> Vec<u8> {
     let (tree, path) = (dir.join("tree"), dir.join("rare.img"));
     fs::create_dir_all(&tree).expect("mkdir");
     for name in ["a", "b"] {
-        fs::write(tree.join(name), [7; 20_000]).expect("write");
+        fs::write(tree.join(name), [7; 2000]).expect("write");
     }
     let (value, context) = (dir.join("VALUE"), dir.join("CONTEXT"));
     fs::write(&value, [b'x'; 5000]).expect("write");
-    fs::write(&context, b"\x01\x01\x04\x02and twenty-four bytes of.").expect("write");
+    fs::write(&context, b"\x01\x01\x04\x02and twenty-four bytes of").expect("write");
     let options = "-t ext4 -b 1024 -N 128 -I 256 -O ea_inode,encrypt,casefold,^metadata_csum,^has_journal \
                    -E encoding=utf8,encoding_flags=strict";
     mke2fs(&path, "8M", options, Some(&tree));

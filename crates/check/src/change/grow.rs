@@ -39,12 +39,13 @@ pub fn plan_grow(
     options: &CheckOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<Plan>> {
-    let examined = examine_sound(device, Stage::Groups, options, progress)?;
-    let cx = context(&examined)?;
+    let before = examine_sound(device, Stage::Superblock, options, progress)?;
+    let cx = context(&before)?;
     refuse(&cx.sb, blocks)?;
     let none = Edits::default();
     let len = blocks.saturating_mul(cx.geo.block_size.into());
     let device = EditedDevice::new(device, &none).with_len(len);
+    let examined = examine_sound(&device, Stage::Groups, options, progress)?;
     let steps: &mut [Step<'_>] = &mut [&mut |cx| change(cx, blocks)];
     chain(&device, &examined, steps, options, progress)
 }
