@@ -58,7 +58,7 @@ impl Dir {
         }
         let strict = self.casefolded && cx.sb.raw.encoding_flags.get() & ENCODING_STRICT != 0;
         let has_illegal = name.iter().any(|b| matches!(b, 0 | b'/'));
-        if !has_illegal && !(strict && std::str::from_utf8(name).is_err()) {
+        if !has_illegal && (!strict || std::str::from_utf8(name).is_ok()) {
             return Some(Cow::Borrowed(name));
         }
         let mut legal = Vec::with_capacity(name.len());
