@@ -50,7 +50,7 @@ fn each_fault_is_asked_about() {
         said.contains("repaired: inode link count is wrong (inode 11)"),
         "{said}"
     );
-    // Only what was left is asked about again; the end of the input is no yes.
+    // Only what was left is asked about again; the end of the input says no.
     assert_eq!(answered(&workdir, "\n").0, Some(4));
     let (code, said) = answered(&workdir, "Yes\n");
     assert_eq!(

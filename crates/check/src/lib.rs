@@ -85,10 +85,10 @@ mod view;
 mod xattr_blocks;
 mod xattrs;
 
-pub use change::{ChangeError, Reserved, Tuning, plan_grow, plan_shrink, plan_tune};
+pub use change::{ChangeError, Reserved, Tuning, plan_grow, plan_rest, plan_shrink, plan_tune};
 pub use edits::{EDIT_UNIT, EditedDevice, Edits};
 pub use error::CheckError;
 pub use fault::{Fault, FaultKind, Level};
 pub use passes::check;
-pub use repair::{Decide, Decision, LogPlace, Plan, Policy, Remedy, plan, plan_rest};
+pub use repair::{Decide, Decision, LogPlace, Plan, Policy, Remedy, plan};
 pub use report::{CheckOptions, CheckReport, NoProgress, Progress};

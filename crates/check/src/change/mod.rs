@@ -11,6 +11,7 @@
 //! | `checksums`, `metadata_csum` | checksums of descriptors, and of all else |
 //! | `wide`, `inode_size` | larger descriptors and inodes |
 //! | `grow`, `shrink` | more blocks, and fewer |
+//! | `rest` | what a repair leaves to be made again |
 
 mod checksums;
 mod error;
@@ -20,12 +21,14 @@ mod files;
 mod grow;
 mod inode_size;
 mod metadata_csum;
+mod rest;
 mod shrink;
 mod tuning;
 mod wide;
 
 pub use error::ChangeError;
 pub use grow::plan_grow;
+pub use rest::plan_rest;
 pub use shrink::plan_shrink;
 pub use tuning::{Reserved, Tuning};
 

@@ -17,7 +17,7 @@
 //! | `clones` | blocks that are claimed twice |
 //! | `dir`, `records`, `inline_dir`, `dir_map`, `reveal` | directories: entries, blocks, holes; inodes that are hidden |
 //! | `pack` | directories written anew |
-//! | `rest`, `trees` | what is made again after a repair: the journal, hash trees |
+//! | `trees` | hash trees, made again |
 //! | `connect`, `lost_found`, `links` | names for what has none; link counts |
 //! | `groups`, `quota`, `resize` | bitmaps and counters; quota files; the resize inode |
 
@@ -48,16 +48,14 @@ mod quota;
 pub(crate) mod records;
 mod remedy;
 pub(crate) mod resize;
-mod rest;
 mod restore;
 mod reveal;
 mod runs;
 mod stages;
 pub(crate) mod superblock;
-mod trees;
+pub(crate) mod trees;
 mod values;
 mod xattrs;
 
 pub use plan::{Decide, Decision, LogPlace, Plan, Policy, plan};
 pub use remedy::Remedy;
-pub use rest::plan_rest;

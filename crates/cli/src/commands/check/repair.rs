@@ -7,11 +7,12 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::sync::Arc;
 use uext4::unstable::{
     DecideRepair, RepairDecision, RepairError, RepairPlan, RepairPolicy, RepairRemedy,
     apply_repair, plan_repair, plan_rest, read_superblock,
 };
-use uext4::{CheckOptions, DeviceOptions, Fault, FaultKind};
+use uext4::{BlockDevice, CheckOptions, DeviceOptions, Fault, FaultKind};
 
 /// The exit code when everything was repaired, as of e2fsck.
 const REPAIRED: u8 = 1;
@@ -109,25 +110,7 @@ pub fn repair(args: &Args, image: &Path, choice: Choice) -> Result<(RepairPlan, 
     if let Some(e) = asker.failure {
         return Err(e);
     }
-    let plan = match &args.undo {
-        Some(undo) => {
-            let plan = RepairPlan::join(std::iter::once(plan).chain(rest).collect());
-            apply_repair(&device, &plan, Some(undo))?;
-            plan
-        }
-        None => {
-            apply_repair(&device, &plan, None)?;
-            for step in &rest {
-                match apply_repair(&device, step, None) {
-                    Ok(()) => {}
-                    // Directories stay linear where there is no journal that takes their trees at once.
-                    Err(RepairError::NeedsUndo { .. }) => break,
-                    Err(e) => return Err(e.into()),
-                }
-            }
-            plan
-        }
-    };
+    let plan = carry_out(args, &device, plan, rest)?;
     let removed = |d: &RepairDecision| d.repaired && d.fault.kind == FaultKind::JournalInode;
     if plan.decisions.iter().any(removed)
         && read_superblock(&*device).is_ok_and(|sb| sb.journal_ino().is_none())
@@ -143,6 +126,30 @@ pub fn repair(args: &Args, image: &Path, choice: Choice) -> Result<(RepairPlan, 
         (false, _) => FAULTS,
     };
     Ok((plan, code))
+}
+
+/// Carries out a repair and what is to be done after it; returns what was planned.
+fn carry_out(
+    args: &Args,
+    device: &Arc<dyn BlockDevice>,
+    plan: RepairPlan,
+    rest: Vec<RepairPlan>,
+) -> Result<RepairPlan> {
+    if let Some(undo) = &args.undo {
+        let plan = RepairPlan::join(std::iter::once(plan).chain(rest).collect());
+        apply_repair(device, &plan, Some(undo))?;
+        return Ok(plan);
+    }
+    apply_repair(device, &plan, None)?;
+    for step in &rest {
+        match apply_repair(device, step, None) {
+            Ok(()) => {}
+            // Directories stay linear where there is no journal that takes their trees at once.
+            Err(RepairError::NeedsUndo { .. }) => break,
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(plan)
 }
 
 /// Prints what was done about each fault, and what is left.

@@ -1,10 +1,10 @@
 //! What a repair leaves to be made again: the journal, and hash trees.
 
-use super::plan::Plan;
-use super::trees;
-use crate::change::{ChangeError, Tuning, plan_tune};
+use super::{ChangeError, Tuning, plan_tune};
 use crate::edits::EditedDevice;
 use crate::prelude::*;
+use crate::repair::plan::Plan;
+use crate::repair::trees;
 use crate::report::{CheckOptions, Progress};
 use uext4_ondisk::{Feature, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 
