@@ -71,7 +71,10 @@ fn a_crash_while_it_grows_leaves_the_old_size_or_the_new() {
     for (args, to) in [
         ("-b 1024 -J size=2", &[22, 30, 180][..]),
         ("-b 1024 -J size=2 -O ^resize_inode,meta_bg", &[22, 30, 180]),
-        ("-b 1024 -J size=2 -O ^flex_bg,^metadata_csum,uninit_bg", &[30, 280]),
+        (
+            "-b 1024 -J size=2 -O ^flex_bg,^metadata_csum,uninit_bg",
+            &[30, 280],
+        ),
         ("-b 4096 -J size=4", &[60, 200]),
     ] {
         let (log, sizes) = record(args, to);
@@ -95,6 +98,10 @@ fn a_crash_while_it_grows_leaves_the_old_size_or_the_new() {
             }
         }
         println!("{args}: {} cuts, {sizes:?}", 2 * (log.ops.len() - first));
-        assert!(failed.is_empty(), "{}", failed[..failed.len().min(5)].join("\n"));
+        assert!(
+            failed.is_empty(),
+            "{}",
+            failed[..failed.len().min(5)].join("\n")
+        );
     }
 }

@@ -38,16 +38,28 @@ const CASES: &[Case] = &[
         refuses: Some(350),
     },
     case("-b 1024 -O ^flex_bg", "20M", &[22, 30, 350]),
-    case("-b 1024 -O sparse_super2,^resize_inode", "20M", &[22, 30, 120]),
+    case(
+        "-b 1024 -O sparse_super2,^resize_inode",
+        "20M",
+        &[22, 30, 120],
+    ),
     case("-b 1024 -O sparse_super2", "20M", &[22, 30, 350]),
     case("-b 1024 -O ^sparse_super", "20M", &[22, 30, 350]),
     case("-b 1024 -O ^has_journal", "20M", &[22, 30, 350]),
     case("-b 1024 -O ^metadata_csum,uninit_bg", "20M", &[22, 30, 350]),
-    case("-b 1024 -O ^metadata_csum,^uninit_bg", "20M", &[22, 30, 350]),
+    case(
+        "-b 1024 -O ^metadata_csum,^uninit_bg",
+        "20M",
+        &[22, 30, 350],
+    ),
     case("-b 1024 -O ^64bit", "20M", &[22, 30, 600]),
     case("-b 1024 -t ext2", "20M", &[22, 30, 600]),
     case("-b 1024 -t ext3", "20M", &[22, 30, 600]),
-    case("-b 1024 -O inline_data,orphan_file,metadata_csum_seed", "20M", &[22, 30, 350]),
+    case(
+        "-b 1024 -O inline_data,orphan_file,metadata_csum_seed",
+        "20M",
+        &[22, 30, 350],
+    ),
     case("-b 1024 -I 128 -g 1024 -N 800", "20M", &[21, 22, 60, 100]),
     case("-b 2048 -O quota,project -G 4", "40M", &[41, 80, 900]),
 ];
@@ -77,7 +89,9 @@ impl Files {
         let (top, name) = (fs.top(), format!("d{}", self.count / 100));
         let dir = match fs.lookup(&Caller::root(), &top, name.as_bytes()) {
             Ok(dir) => dir,
-            Err(_) => fs.create(&Caller::root(), &top, name.as_bytes(), &DIR).expect("mkdir"),
+            Err(_) => fs
+                .create(&Caller::root(), &top, name.as_bytes(), &DIR)
+                .expect("mkdir"),
         };
         let name = self.count.to_string();
         let file = fs.create(&Caller::root(), &dir, name.as_bytes(), &FILE);
@@ -170,7 +184,8 @@ fn grows(case: &Case, kernel: bool) {
 /// The kernel finds the files, and writes.
 fn by_kernel(image: &TempImage, files: &Files, blocks: u64) {
     let dir = tempfile::tempdir().expect("a directory");
-    let mount = KernelMount::new(image, &dir.path().join("mount"), "rw").expect("the kernel mounts it");
+    let mount =
+        KernelMount::new(image, &dir.path().join("mount"), "rw").expect("the kernel mounts it");
     for number in 0..files.count {
         let path = mount.dir().join(format!("d{}/{number}", number / 100));
         assert!(fs::read(path).expect("a file") == content(number));
@@ -192,7 +207,11 @@ fn every_shape_grows_while_it_is_mounted() {
 
 #[test]
 fn it_grows_while_threads_write() {
-    for args in ["-b 1024", "-b 1024 -O ^has_journal", "-b 1024 -O meta_bg,^resize_inode"] {
+    for args in [
+        "-b 1024",
+        "-b 1024 -O ^has_journal",
+        "-b 1024 -O meta_bg,^resize_inode",
+    ] {
         let image = image("20M", args);
         let fs = mounted(&image);
         let stop = AtomicBool::new(false);
@@ -219,7 +238,9 @@ fn works(fs: &Ext4, thread: u64, stop: &AtomicBool) {
     for number in 0.. {
         let wanted = content(number);
         let _ = fs.unlink(&caller, &top, name(number).as_bytes());
-        let file = fs.create(&caller, &top, name(number).as_bytes(), &FILE).expect("create");
+        let file = fs
+            .create(&caller, &top, name(number).as_bytes(), &FILE)
+            .expect("create");
         // It may be full just now.
         match fs.write(&file, 0, &wanted) {
             Ok(len) => {
@@ -248,9 +269,12 @@ fn only_one_grows_at_a_time_and_what_can_not_is_refused() {
     fs.thaw().expect("thaw");
     // A group of its own needs room for more than its metadata.
     let in_whole_groups = 24 * 1024 + 1;
-    assert_eq!(fs.grow(in_whole_groups + 60).expect("grow"), in_whole_groups);
+    assert_eq!(
+        fs.grow(in_whole_groups + 60).expect("grow"),
+        in_whole_groups
+    );
     let grown: Vec<_> = scope(|scope| {
-        let grow = |mib| {
+        let grow = |mib: u64| {
             let fs = &fs;
             scope.spawn(move || fs.grow(mib * 1024))
         };
@@ -259,7 +283,10 @@ fn only_one_grows_at_a_time_and_what_can_not_is_refused() {
         done.collect()
     });
     for why in grown.iter().filter_map(|grown| grown.as_ref().err()) {
-        assert!([Errno::EBUSY, Errno::EINVAL].contains(&why.errno()), "{why}");
+        assert!(
+            [Errno::EBUSY, Errno::EINVAL].contains(&why.errno()),
+            "{why}"
+        );
     }
     let largest = grown.iter().filter_map(|grown| grown.as_ref().ok()).max();
     assert_eq!(largest, Some(&fs.volume.geometry().blocks_count));
@@ -269,5 +296,8 @@ fn only_one_grows_at_a_time_and_what_can_not_is_refused() {
         ..MountOptions::default()
     };
     let fs = uext4_testkit::mke2fs::mount(&image, read_only);
-    assert_eq!(fs.grow(40 * 1024).expect_err("read-only").errno(), Errno::EROFS);
+    assert_eq!(
+        fs.grow(40 * 1024).expect_err("read-only").errno(),
+        Errno::EROFS
+    );
 }

@@ -75,9 +75,7 @@ impl Geometry {
             groups.dedup();
             groups.retain(|g| *g > first && *g < self.groups_count);
             let groups = groups.into_iter().map(GroupNo);
-            return groups
-                .map(|g| place(g, self.has_super(g).into()))
-                .collect();
+            return groups.map(|g| place(g, self.has_super(g).into())).collect();
         }
         // Behind those, groups have the descriptors of their meta groups.
         let end = match self.meta_bg {

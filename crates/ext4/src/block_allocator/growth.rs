@@ -34,6 +34,7 @@ impl BlockAllocator {
 
     /// Counts free blocks that the current geometry has more than the one before.
     pub(crate) fn count_new_blocks(&self, free: u64) {
-        self.free_blocks.add(isize::try_from(free).unwrap_or(isize::MAX));
+        self.free_blocks
+            .add(isize::try_from(free).unwrap_or(isize::MAX));
     }
 }

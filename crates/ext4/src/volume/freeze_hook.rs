@@ -110,7 +110,9 @@ impl Freezer {
 
     /// Blocks that belong to one inode.
     fn owned(&self, kind: u8, buffer: &Buffer, data: &mut [u8]) {
-        let Some(fs_seed) = self.descs.seed else { return };
+        let Some(fs_seed) = self.descs.seed else {
+            return;
+        };
         let seed = InodeSeed(buffer.seed());
         match kind {
             kinds::DIR_LEAF => uext4_ondisk::dir_checksum_set(data, seed),

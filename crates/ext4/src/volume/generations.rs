@@ -99,7 +99,9 @@ impl Generations {
     }
 
     fn last_of(&self, count: usize) -> &Generation {
-        let last = count.checked_sub(1).and_then(|at| self.later.get(at)?.get());
+        let last = count
+            .checked_sub(1)
+            .and_then(|at| self.later.get(at)?.get());
         let Some(last) = last else {
             unreachable!("generation {count} is counted before it is set");
         };

@@ -59,6 +59,7 @@ pub fn ask_settings(directory: impl AsFd, memory: &mut [u8; SETTINGS_BYTES]) -> 
 /// `EPERM`: the caller may not. `EINVAL`: it has more blocks, or its device is too short. `ENOTTY`: its server can't. Those of the server.
 pub fn grow_mounted(directory: impl AsFd, blocks: u64) -> io::Result<()> {
     // SAFETY: the ioctl reads 64 bits, which live until it returns.
-    let grown: Result<(), Errno> = unsafe { ioctl(directory, Setter::<RESIZE_FS, u64>::new(blocks)) };
+    let grown: Result<(), Errno> =
+        unsafe { ioctl(directory, Setter::<RESIZE_FS, u64>::new(blocks)) };
     Ok(grown?)
 }

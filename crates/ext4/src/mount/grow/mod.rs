@@ -89,12 +89,12 @@ impl Ext4 {
         if device.len() >= bytes {
             return Ok(());
         }
-        device.set_len(bytes).map_err(|why| {
-            match why.raw_os_error() == Some(Errno::EINVAL.0) {
+        device
+            .set_len(bytes)
+            .map_err(|why| match why.raw_os_error() == Some(Errno::EINVAL.0) {
                 true => Ext4Error::Invalid("the device is too short; make it longer first"),
                 false => why.into(),
-            }
-        })
+            })
     }
 
     /// The growth itself, with the gate of changes closed.
@@ -110,7 +110,10 @@ impl Ext4 {
             tracing::warn!("backups of the superblock and of descriptors have the old size: {why}");
         }
         let blocks = plan.sb.geometry.blocks_count;
-        tracing::info!("made larger: {blocks} blocks, {} before", plan.old.blocks_count);
+        tracing::info!(
+            "made larger: {blocks} blocks, {} before",
+            plan.old.blocks_count
+        );
         Ok(blocks)
     }
 

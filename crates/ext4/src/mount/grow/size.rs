@@ -4,7 +4,11 @@ use crate::prelude::*;
 use uext4_ondisk::RawSuperblock;
 
 /// The superblock `raw` with `blocks` blocks, or as many of them as make groups; `None` if there are no more than before.
-pub(super) fn grown(raw: &RawSuperblock, old: &Geometry, blocks: u64) -> Result<Option<Superblock>> {
+pub(super) fn grown(
+    raw: &RawSuperblock,
+    old: &Geometry,
+    blocks: u64,
+) -> Result<Option<Superblock>> {
     refuse(raw, old, blocks)?;
     let mut new = sized(raw, old, blocks)?;
     if let Some(end) = new.geometry.end_before_short_group(old.groups_count) {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::options::MountOptions;
 use crate::fixture::*;
 use uext4_block::{BlockOp, RangeDevice};
 use uext4_check::{CheckOptions, NoProgress};
@@ -61,9 +62,7 @@ fn what_was_borrowed_before_remains() {
 fn damage_and_read_only_mounts_are_refused() {
     let device = image(OLD << 10, "");
     let fs = mount_as(&device, |o| o.errors = Some(ErrorsBehaviour::Continue));
-    let _ = fs
-        .volume
-        .report::<()>(Err(CorruptKind::BlockRange.into()));
+    let _ = fs.volume.report::<()>(Err(CorruptKind::BlockRange.into()));
     assert_eq!(refused(&fs, NEW), Errno::EUCLEAN);
     fs.unmount().expect("unmount");
     let fs = mount_as(&device, |o| o.read_only = true);
