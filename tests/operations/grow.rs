@@ -44,7 +44,11 @@ const CASES: &[Case] = &[
         &[22, 30, 120],
     ),
     case("-b 1024 -O sparse_super2", "20M", &[22, 30, 350]),
-    case("-b 1024 -O ^sparse_super", "20M", &[22, 30, 350]),
+    case(
+        "-b 1024 -O ^sparse_super,^resize_inode",
+        "20M",
+        &[22, 30, 120],
+    ),
     case("-b 1024 -O ^has_journal", "20M", &[22, 30, 350]),
     case("-b 1024 -O ^metadata_csum,uninit_bg", "20M", &[22, 30, 350]),
     case(
@@ -60,8 +64,12 @@ const CASES: &[Case] = &[
         "20M",
         &[22, 30, 350],
     ),
-    case("-b 1024 -I 128 -g 1024 -N 800", "20M", &[21, 22, 60, 100]),
-    case("-b 2048 -O quota,project -G 4", "40M", &[41, 80, 900]),
+    case(
+        "-b 1024 -I 128 -g 1024 -N 800 -J size=4",
+        "20M",
+        &[21, 22, 60, 100],
+    ),
+    case("-b 2048 -O project -G 4", "40M", &[41, 80, 900]),
 ];
 
 fn mounted(image: &TempImage) -> Arc<Ext4> {
@@ -300,4 +308,18 @@ fn only_one_grows_at_a_time_and_what_can_not_is_refused() {
         fs.grow(40 * 1024).expect_err("read-only").errno(),
         Errno::EROFS
     );
+}
+
+#[test]
+fn a_journal_without_room_for_the_transaction_is_an_error() {
+    // Each of 256 reserved blocks gets a pointer to a new group.
+    let image = image("20M", "-b 1024 -g 1024 -J size=1");
+    let fs = mounted(&image);
+    let before = fs::metadata(&image).expect("an image").len();
+    let why = fs.grow(60 * 1024).expect_err("too large");
+    assert_eq!(why.errno(), Errno::ENOSPC, "{why}");
+    assert_eq!(fs::metadata(&image).expect("an image").len(), before);
+    // The last group is the 20th, which has a backup neither before nor after this.
+    fs.grow(21 * 1024).expect("grow");
+    image.end(fs);
 }

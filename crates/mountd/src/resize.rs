@@ -97,7 +97,7 @@ fn refusal(e: io::Error) -> ResizeError {
         Some(libc::EBUSY) => "it is frozen, or is being made larger",
         Some(libc::EINVAL) => "its device is too short, or has no more block or inode numbers",
         Some(libc::EOPNOTSUPP) => {
-            "it has bigalloc, or no blocks reserved for more descriptors: unmount it, then `uext4 resize` its image"
+            "it has no blocks reserved for more descriptors: unmount it, then `uext4 resize` its image"
         }
         Some(libc::EUCLEAN) => "it is damaged: unmount it, then `uext4 check` its image",
         Some(libc::ENOSPC) => "the host is full, or its journal is too small",

@@ -148,3 +148,91 @@ impl NewGroup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::features::{Compat, RoCompat};
+    use crate::resize_inode::ResizeMap;
+
+    /// Blocks of 1 KiB, of which each of descriptors has those of 16 groups, and 20 that are reserved.
+    fn superblock(blocks: u64) -> Superblock {
+        let mut raw = RawSuperblock::zeroed();
+        raw.magic = 0xef53.into();
+        raw.rev_level = 1.into();
+        raw.blocks_per_group = 8192.into();
+        raw.clusters_per_group = 8192.into();
+        raw.inodes_per_group = 128.into();
+        raw.inode_size = 256.into();
+        raw.first_ino = 11.into();
+        raw.first_data_block = 1.into();
+        raw.desc_size = 64.into();
+        raw.reserved_gdt_blocks = 20.into();
+        raw.set_features(
+            Compat::RESIZE_INODE,
+            Incompat::BIT64,
+            RoCompat::SPARSE_SUPER | RoCompat::METADATA_CSUM,
+        );
+        let raw = raw.with_blocks(blocks).expect("inodes");
+        Superblock::from_raw(raw).expect("a superblock")
+    }
+
+    #[test]
+    fn inodes_follow_from_blocks_and_shares_stay() {
+        let mut old = superblock(1 + 3 * 8192).raw;
+        assert_eq!(old.inodes_count.get(), 3 * 128);
+        old.set_reserved_blocks_count(1000);
+        let mut new = old.with_blocks(2 * (1 + 3 * 8192)).expect("inodes");
+        assert_eq!(new.inodes_count.get(), 7 * 128);
+        new.keep_shares(&old);
+        assert_eq!(new.reserved_blocks_count(), 2000);
+        assert!(old.with_blocks(1 << 60).is_none());
+        assert_eq!(old.backup_in(GroupNo(3)).block_group_nr.get(), 3);
+    }
+
+    #[test]
+    fn a_last_group_needs_room_for_its_metadata() {
+        let own = u64::from(superblock(4 * 8192).geometry.own_blocks(GroupNo(3)));
+        // Superblock, descriptors and reserved blocks; bitmaps; 128 inodes of 256 bytes.
+        assert_eq!(own, 1 + 1 + 20 + 2 + 32);
+        let end = 1 + 3 * 8192;
+        let left_out = |more: u64, old| superblock(end + more).geometry.end_before_short_group(old);
+        assert_eq!(left_out(own + 49, 3), Some(end));
+        assert_eq!(left_out(own + 50, 3), None);
+        assert_eq!(left_out(own + 49, 4), None);
+    }
+
+    #[test]
+    fn a_new_group_has_its_metadata_and_nothing_else() {
+        let sb = superblock(1 + 4 * 8192 - 100);
+        for group in [2, 3].map(GroupNo) {
+            let made = NewGroup::of(&sb, group);
+            made.desc.validate(&sb.geometry, group).expect("valid");
+            let ones = |bytes: &[u8]| bytes.iter().map(|b| b.count_ones()).sum::<u32>();
+            let blocks = sb.geometry.blocks_in_group(group);
+            let used = sb.geometry.own_blocks(group);
+            assert_eq!(made.desc.free_blocks, blocks - used);
+            assert_eq!(ones(&made.block_bitmap), used + 8192 - blocks);
+            assert_eq!(ones(&made.inode_bitmap), 8192 - 128);
+        }
+    }
+
+    #[test]
+    fn reserved_blocks_keep_their_entries_when_others_hold_descriptors() {
+        let old = superblock(1 + 16 * 8192).geometry;
+        let mut raw = superblock(1 + 40 * 8192).raw;
+        raw.reserved_gdt_blocks = 18.into();
+        let new = Superblock::from_raw(raw).expect("a superblock").geometry;
+        assert_eq!((old.desc_blocks, new.desc_blocks), (1, 3));
+        let (before, after) = (ResizeMap::of(&old), ResizeMap::of(&new));
+        let mut double = before.double();
+        double.get_mut(4..12).expect("two entries").fill(0);
+        assert_eq!(double, after.double());
+        let mut kept = before.reserved().skip(2).zip(after.reserved());
+        assert!(kept.all(|((at, old), (same, new))| {
+            // Groups 1, 3, 5, 7 and 9, then also 25 and 27.
+            at == same && old.get(..20) == new.get(..20) && old != new
+        }));
+        assert_eq!(after.sectors(), 2 * (1 + 18 * (1 + 7)));
+    }
+}

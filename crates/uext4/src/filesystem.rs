@@ -180,8 +180,8 @@ impl Filesystem {
     /// Waits for the changes that run; changes wait while the new size becomes durable.
     ///
     /// # Errors
-    /// `EINVAL`: it is larger already, its device is too short, or there are no numbers for so many blocks or inodes. `EOPNOTSUPP`:
-    /// `bigalloc`, or no blocks are reserved for more group descriptors. `EROFS`. `EBUSY`: it is frozen, or another growth runs. `EUCLEAN`:
+    /// `EINVAL`: it is larger already, its device is too short, or there are no numbers for so many blocks or inodes. `EOPNOTSUPP`: no
+    /// blocks are reserved for more group descriptors. `EROFS`. `EBUSY`: it is frozen, or another growth runs. `EUCLEAN`:
     /// damage was found, now or before. `ENOSPC`: the host is full, or the journal is too small. `EIO`. After an error the size is the old
     /// one, but the file may be longer.
     ///

@@ -46,7 +46,7 @@ impl Ext4 {
     ///
     /// # Errors
     /// `EINVAL`: there are more blocks already, the device is too short, or there would be more blocks or inodes than numbers for them.
-    /// `EOPNOTSUPP`: `bigalloc`, or there is no place for more descriptors. `EROFS`. `EBUSY`: it is frozen, or another growth runs.
+    /// `EOPNOTSUPP`: there is no place for more descriptors. `EROFS`. `EBUSY`: it is frozen, or another growth runs.
     /// `EUCLEAN`: damage was found, now or before. `ENOSPC`: the host is full, or the journal is too small. `EIO`: the device failed, or the
     /// journal was aborted. After an error the size is the old one, but the device may be longer.
     ///
