@@ -69,7 +69,7 @@ const CASES: &[Case] = &[
         "20M",
         &[21, 22, 60, 100],
     ),
-    case("-b 2048 -O project -G 4", "40M", &[41, 80, 900]),
+    case("-b 2048 -G 4", "40M", &[41, 80, 900]),
 ];
 
 fn mounted(image: &TempImage) -> Arc<Ext4> {
