@@ -105,3 +105,17 @@ fn a_crash_while_it_grows_leaves_the_old_size_or_the_new() {
         );
     }
 }
+
+/// The canary: of a device that ignores flushes, some crash is an error.
+#[test]
+fn a_device_that_ignores_flushes_is_found_out() {
+    let (log, sizes) = record("-b 1024 -J size=2", &[60]);
+    let mut rng = Rng::with_seed(3);
+    let mut replayer = log.replayer().ignore_flushes();
+    let found = (log.ops.len() / 2..log.ops.len()).any(|at| {
+        let cut = Cut::at(at).seeded(rng.u64(..));
+        let files = log.marks_before(&cut).last().map_or(0, |mark| mark.value);
+        recovers(replayer.image_at(&cut), files, &sizes, false).is_err()
+    });
+    assert!(found);
+}

@@ -46,7 +46,8 @@ impl Ext4 {
     ///
     /// # Errors
     /// `EINVAL`: there are more blocks already, the device is too short, or there would be more blocks or inodes than numbers for them.
-    /// `EOPNOTSUPP`: there is no place for more descriptors. `EROFS`. `EBUSY`: it is frozen, or another growth runs.
+    /// `EOPNOTSUPP`: there is no place for more descriptors. `EROFS`. `EBUSY`: it is frozen, another growth runs, or there were
+    /// 1000 since the mount.
     /// `EUCLEAN`: damage was found, now or before. `ENOSPC`: the host is full, or the journal is too small. `EIO`: the device failed, or the
     /// journal was aborted. After an error the size is the old one, but the device may be longer.
     ///
