@@ -9,6 +9,7 @@ mod failed_create;
 mod fdatasync_of_names;
 mod freeze;
 mod generations;
+mod grow;
 mod inode_allocation;
 mod lazytime;
 mod move_range;

@@ -155,7 +155,8 @@ pub trait BlockDevice: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Changes the size of the device; new bytes read as zeros.
+    /// Changes the size of the device; new bytes read as zeros. A block device takes a larger size that the host has given it since it was
+    /// opened, and keeps what bytes it has there.
     ///
     /// # Errors
     /// `EINVAL` where the size is fixed.

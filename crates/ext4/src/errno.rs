@@ -5,7 +5,7 @@ use uext4_vfs::errno::Error;
 
 fn errno_of(e: &Ext4Error) -> Errno {
     match e {
-        Ext4Error::Corrupt(_) => Errno::EUCLEAN,
+        Ext4Error::Corrupt(_) | Ext4Error::DamageRecorded => Errno::EUCLEAN,
         Ext4Error::Format(_) => Errno::EINVAL,
         Ext4Error::Journal(e) => match &**e {
             JournalError::Corrupt(_) => Errno::EUCLEAN,
@@ -27,7 +27,7 @@ fn errno_of(e: &Ext4Error) -> Errno {
         Ext4Error::TooLarge => Errno::EFBIG,
         Ext4Error::Stale => Errno::ESTALE,
         Ext4Error::NoAttribute => Errno::ENODATA,
-        Ext4Error::Unsupported(_) => Errno::EOPNOTSUPP,
+        Ext4Error::Unsupported(_) | Ext4Error::NoDescriptors => Errno::EOPNOTSUPP,
         Ext4Error::Invalid(_) | Ext4Error::JournalUuid { .. } => Errno::EINVAL,
         Ext4Error::NotPermitted => Errno::EPERM,
         Ext4Error::AccessDenied => Errno::EACCES,
@@ -147,6 +147,8 @@ mod tests {
             (Ext4Error::Stale, Errno::ESTALE),
             (Ext4Error::NoAttribute, Errno::ENODATA),
             (Ext4Error::Unsupported("a call"), Errno::EOPNOTSUPP),
+            (Ext4Error::NoDescriptors, Errno::EOPNOTSUPP),
+            (Ext4Error::DamageRecorded, Errno::EUCLEAN),
             (invalid, Errno::EINVAL),
             (Ext4Error::NotPermitted, Errno::EPERM),
             (Ext4Error::AccessDenied, Errno::EACCES),

@@ -61,6 +61,12 @@ pub enum Ext4Error {
     WouldBlock,
     #[error("no data from there on")]
     NoData,
+    #[error("damage was recorded: unmount it, and repair it with `uext4 check`")]
+    DamageRecorded,
+    #[error(
+        "no blocks are reserved for the descriptors of so many groups: unmount it, and `uext4 resize` makes the image larger"
+    )]
+    NoDescriptors,
     #[error("busy: {0}")]
     Busy(&'static str),
     #[error("host {host} has it open (multi-mount protection; there it is {device})")]

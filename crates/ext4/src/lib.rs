@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! A handle's changes become durable together. What a transaction changed is completed (native state encoded, checksums
-//! computed) once, when the journal copies it (`group::freeze`).
+//! computed) once, when the journal copies it (`volume::freeze_hook`).
 //!
 //! # Locking
 //! See `docs/LOCKING.md`: directory `ilock`, other `ilock`, handle, `xattr`, `map`, orphan list, buffers, group.

@@ -5,6 +5,7 @@ use crate::inode::acl_cache::Subject;
 use crate::inode::kind_of;
 use crate::inode::reference::InodeRef;
 use crate::prelude::*;
+use crate::volume::generations::Generation;
 use uext4_ondisk::{acl_decode_xattr, acl_encode_xattr};
 use uext4_vfs::attr::{DirEntry, FileHandle, RenameFlags, SetAttr, StatFs, XattrFlags};
 use uext4_vfs::errno::{Error, Result};
@@ -83,13 +84,12 @@ impl Ext4 {
     }
 
     /// The blocks that can never hold data: as the superblock says, else counted as the kernel does.
-    fn overhead_blocks(&self) -> Result<u64> {
-        let geometry = self.volume.geometry();
-        let told = u64::from(self.volume.sb.raw.overhead_clusters.get());
+    fn overhead_blocks(&self, of: &Generation) -> Result<u64> {
+        let (geometry, told) = (&of.geometry, of.overhead_blocks);
         if told != 0 && told < geometry.blocks_count {
             return Ok(told);
         }
-        let of_groups = self.volume.groups().iter().map(|group| {
+        let of_groups = of.groups.iter().map(|group| {
             u64::from(geometry.base_meta_blocks(group.no))
                 + u64::from(geometry.itable_blocks_per_group)
                 + 2
@@ -385,16 +385,12 @@ impl FileSystem for Ext4 {
     }
 
     fn statfs(&self) -> Result<StatFs> {
-        let geometry = self.volume.geometry();
         let free = self.blocks.free_blocks_total();
-        let reserved = u64::try_from(self.volume.reserved_blocks()).unwrap_or(0);
-        let inodes_free = self
-            .volume
-            .groups()
-            .iter()
-            .map(|g| u64::from(g.free_inodes()));
-        let inodes_free = inodes_free.sum();
-        let overhead = self.overhead_blocks()?;
+        // Only then the size, which free blocks never exceed.
+        let of = self.volume.generations.current();
+        let (geometry, reserved) = (&of.geometry, of.reserved_blocks);
+        let inodes_free = of.groups.iter().map(|g| u64::from(g.free_inodes())).sum();
+        let overhead = self.overhead_blocks(of)?;
         let uuid = u128::from_le_bytes(self.volume.sb.raw.uuid);
         Ok(StatFs {
             block_size: geometry.block_size,

@@ -86,6 +86,11 @@ pub trait FuseFileSystem: Send + Sync + 'static {
     /// The sizes of the file system's caches, for the statistics of the mount.
     fn cache_statistics(&self) -> Value;
 
+    /// Blocks of the file system and bytes of a block, for the statistics of the mount.
+    fn size_statistics(&self) -> Option<Value> {
+        None
+    }
+
     /// What a client of a server did that has the image, if one has it, for the statistics of the mount.
     fn remote_statistics(&self) -> Option<Value> {
         None

@@ -47,4 +47,4 @@ pub use ownership::Ownership;
 pub use request::Request;
 pub use serve::{ServeOptions, Stopper, TransportResources, serve, serve_handler, serve_over};
 pub use server::{Invalidator, Server, ServerOptions};
-pub use transport::{Transport, TransportKind, ask_settings, open_device};
+pub use transport::{Transport, TransportKind, ask_settings, grow_mounted, open_device};

@@ -21,6 +21,7 @@ const FS_IOC_SETVERSION: u32 = 0x4008_7602;
 const EXT4_IOC_GETVERSION: u32 = 0x8008_6603;
 const EXT4_IOC_SETVERSION: u32 = 0x4008_6604;
 const EXT4_IOC_SWAP_BOOT: u32 = 0x6611;
+const EXT4_IOC_RESIZE_FS: u32 = 0x4008_6610;
 const FITRIM: u32 = 0xc018_5879;
 const FS_IOC_GETFSLABEL: u32 = 0x8100_9431;
 
@@ -85,12 +86,14 @@ pub struct Ext4Adapter {
     fs: Arc<Ext4>,
     /// The number of the directory that is the root of the mount.
     root: u64,
+    /// The user that mounted it.
+    owner: u32,
 }
 
 impl Ext4Adapter {
-    /// The directory `root` of an image and all below it.
-    pub fn new(fs: Arc<Ext4>, root: u64) -> Ext4Adapter {
-        Ext4Adapter { fs, root }
+    /// The directory `root` of an image and all below it, mounted by the user `owner`.
+    pub fn new(fs: Arc<Ext4>, root: u64, owner: u32) -> Ext4Adapter {
+        Ext4Adapter { fs, root, owner }
     }
 }
 
@@ -166,6 +169,7 @@ impl FuseFileSystem for Ext4Adapter {
                 put(out, &label)?
             }
             FITRIM => trim(fs, caller, argument(call)?, out)?,
+            EXT4_IOC_RESIZE_FS => self.grow(caller, argument(call)?)?,
             _ => return Err(Errno::ENOTTY.into()),
         })
     }
@@ -178,6 +182,14 @@ impl FuseFileSystem for Ext4Adapter {
             }
             _ => Invalidation::Nothing,
         }
+    }
+
+    fn size_statistics(&self) -> Option<Value> {
+        let geometry = self.fs.volume.geometry();
+        Some(json!({
+            "blocks": geometry.blocks_count,
+            "block_size": geometry.block_size,
+        }))
     }
 
     fn journal_statistics(&self) -> Option<Value> {
@@ -220,6 +232,17 @@ impl FuseFileSystem for Ext4Adapter {
             "metadata_blocks": cache.len(),
             "metadata_bytes": cache.len() * cache.block_size(),
         })
+    }
+}
+
+impl Ext4Adapter {
+    /// `EXT4_IOC_RESIZE_FS`: makes the file system larger, for the superuser and the user that mounted it.
+    fn grow(&self, caller: &Caller, blocks: u64) -> Result<usize> {
+        if !caller.has(Capabilities::SYS_ADMIN) && caller.uid != self.owner {
+            return Err(Errno::EPERM.into());
+        }
+        self.fs.volume.report(self.fs.grow(blocks))?;
+        Ok(0)
     }
 }
 

@@ -21,7 +21,7 @@ fn connection() -> io::Result<OwnedFd> {
 /// # Errors
 /// The host's, or that of reading the root directory.
 pub fn image_handler(fs: Arc<Ext4>) -> io::Result<impl Handler> {
-    let root = Ext4Adapter::new(fs, 2);
+    let root = Ext4Adapter::new(fs, 2, 0);
     let invalidator = Invalidator::without_data(&connection()?)?;
     let options = ServerOptions::default();
     let server = Server::new(root, 1, Negotiated::default(), options, invalidator);

@@ -5,7 +5,7 @@
 //! | [`options`] | `-o` as mount(8) and ext4(5) write it |
 //! | [`process`] | the monitor and the server, and their messages |
 //! | [`sandbox`] | the rights that a server drops |
-//! | [`freeze`], `ask` | an image that stays as it is while it is mounted; requests to a server |
+//! | [`freeze`], [`resize`], `ask` | an image that stays as it is, or becomes larger, while it is mounted; requests to a server |
 //! | [`remount`], [`second_mount`] | options that change; an image at a second directory |
 //! | [`unmount`], [`shutdown`], [`mountinfo`] | unmounting; waiting for the server; the list of mounts |
 //! | `ext4_adapter`, `queues` | ext4 and message queues over FUSE |
@@ -31,6 +31,7 @@ mod queues;
 pub mod remount;
 mod replace;
 pub mod report;
+pub mod resize;
 pub mod sandbox;
 pub mod second_mount;
 pub mod shutdown;

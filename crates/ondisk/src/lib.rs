@@ -25,6 +25,7 @@
 //! | [`xattr`], [`xattr_list`], [`acl`] | extended attributes |
 //! | [`jbd2`], [`jbd2_super`], [`jbd2_tag`] | the journal |
 //! | [`orphan_file`], [`mmp`] | orphan file and multi-mount protection blocks |
+//! | [`growth`], [`resize_inode`] | what a larger file system has; blocks reserved for its descriptors |
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -50,6 +51,7 @@ pub mod features;
 pub mod file_type;
 pub mod geometry;
 pub mod group_desc;
+pub mod growth;
 pub mod hash;
 pub mod htree;
 pub mod inode;
@@ -59,6 +61,7 @@ pub mod jbd2_tag;
 pub mod mmp;
 pub mod orphan_file;
 pub mod raw_superblock;
+pub mod resize_inode;
 pub mod superblock;
 pub mod timestamp;
 pub mod types;
@@ -78,6 +81,7 @@ pub use features::*;
 pub use file_type::*;
 pub use geometry::*;
 pub use group_desc::*;
+pub use growth::*;
 pub use hash::*;
 pub use htree::*;
 pub use inode::*;
@@ -87,6 +91,7 @@ pub use jbd2_tag::*;
 pub use mmp::*;
 pub use orphan_file::*;
 pub use raw_superblock::*;
+pub use resize_inode::*;
 pub use superblock::*;
 pub use timestamp::*;
 pub use types::*;

@@ -172,6 +172,45 @@ impl Filesystem {
         })
     }
 
+    /// Makes the image larger while it is open: as many blocks as `bytes` hold, or as many of them as make groups, since a last group that is
+    /// too short for its metadata is left out. Returns the new size in bytes. Nothing changes if there are as many blocks. A file gets the
+    /// length that is needed; a block device must have it.
+    ///
+    /// # Locks
+    /// Waits for the changes that run; changes wait while the new size becomes durable.
+    ///
+    /// # Errors
+    /// `EINVAL`: it is larger already, its device is too short, or there are no numbers for so many blocks or inodes. `EOPNOTSUPP`: no
+    /// blocks are reserved for more group descriptors. `EROFS`. `EBUSY`: it is frozen, or another growth runs. `EUCLEAN`:
+    /// damage was found, now or before. `ENOSPC`: the host is full, or the journal is too small. `EIO`. After an error the size is the old
+    /// one, but the file may be longer.
+    ///
+    /// # Crash
+    /// Recovery finds the old size or the new one, and every file. Without a journal, the image must be checked, as after any crash.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let image = dir.path().join("disk.img");
+    /// # uext4::mkfs(&image, &uext4::MkfsOptions::new().size(16 << 20), &uext4::NoProgress)?;
+    /// use uext4::{Filesystem, ImageOptions};
+    ///
+    /// let fs = Filesystem::open(&image, &ImageOptions::read_write())?;
+    /// assert_eq!(fs.grow(64 << 20)?, 64 << 20);
+    /// fs.write("/large", vec![1; 32 << 20])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn grow(&self, bytes: u64) -> Result<u64> {
+        let fs = &self.session.mount;
+        let block_size = u64::from(fs.volume.geometry().block_size);
+        operation::run("grow", None, b"", || {
+            let blocks = fs.volume.report(fs.grow(bytes / block_size))?;
+            Ok(blocks * block_size)
+        })
+    }
+
     /// Sizes and free space.
     ///
     /// # Errors

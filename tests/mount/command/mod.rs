@@ -5,6 +5,7 @@ mod killed;
 mod observability;
 mod parts;
 mod remount;
+mod resize;
 mod second;
 
 use uext4_testkit::built::uext4;

@@ -383,7 +383,13 @@ impl BlockDevice for FileDevice {
                 retry_on_intr(|| rustix::fs::ftruncate(&self.host.fd, len))
             }
             _ if len == before => Ok(()),
-            _ => Err(Errno::INVAL),
+            // It may have become larger on the host.
+            id => size_of_image(&self.host.fd, id).and_then(|there| {
+                match (before..=there).contains(&len) {
+                    true => Ok(()),
+                    false => Err(Errno::INVAL),
+                }
+            }),
         };
         let len_now = if result.is_ok() { len } else { before };
         self.len.store(len_now, Ordering::Release);

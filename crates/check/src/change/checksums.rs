@@ -2,7 +2,6 @@
 
 use super::{ChangeError, Result};
 use crate::prelude::*;
-use crate::repair::descs::backups_of;
 use crate::repair::editor::Editor;
 use uext4_ondisk::GroupCsum;
 
@@ -39,7 +38,7 @@ fn descs(ed: &mut Editor<'_, '_>, new: &Superblock) -> Result<()> {
             }
         }
         ed.put_block(at, &block);
-        for at in backups_of(&geo, nr) {
+        for at in geo.desc_backups(nr) {
             if geo.contains_blocks(at, 1) {
                 ed.put_block(at, &block);
             }

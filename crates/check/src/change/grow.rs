@@ -15,16 +15,11 @@ use crate::context::Context;
 use crate::edits::{EDIT_UNIT, EditedDevice, Edits};
 use crate::passes::Stage;
 use crate::prelude::*;
-use crate::repair::descs::backups_of;
 use crate::repair::editor::Editor;
-use crate::repair::groups::pad;
 use crate::repair::plan::Plan;
 use crate::repair::resize;
 use crate::report::{CheckOptions, Progress};
-use uext4_ondisk::{GroupCsum, GroupFlags, RawSuperblock};
-
-/// Free blocks that a last group must have beyond its metadata, or it is left out, as mke2fs has it.
-const LAST_GROUP_SPARE: u64 = 50;
+use uext4_ondisk::{GroupCsum, NewGroup, RawSuperblock};
 
 /// Plans to make an image larger, in steps that are carried out one after the other: so many blocks, which the device has by then, or as
 /// many of them as make groups. There are none if there are as many.
@@ -121,19 +116,11 @@ fn refuse(sb: &Superblock, blocks: u64) -> Result<()> {
 fn grown(ed: &Editor<'_, '_>, blocks: u64) -> Result<RawSuperblock> {
     let (old, raw) = (&ed.cx.geo, &ed.cx.sb.raw);
     let mut new = sized(ed, blocks)?;
-    // A last group that is too short for its metadata is left out.
-    let last = GroupNo(new.geometry.groups_count - 1);
-    let needs = u64::from(own_blocks(&new.geometry, last)) + LAST_GROUP_SPARE;
-    if last.0 >= old.groups_count && u64::from(new.geometry.blocks_in_group(last)) < needs {
-        let end = new.geometry.group_first_block(last).0;
+    if let Some(end) = new.geometry.end_before_short_group(old.groups_count) {
         new = sized(ed, end.max(old.blocks_count))?;
     }
     let mut made = new.raw;
-    let share = u128::from(raw.reserved_blocks_count()) * u128::from(made.blocks_count());
-    let share = share / u128::from(old.blocks_count.max(1));
-    made.set_reserved_blocks_count(u64::try_from(share).unwrap_or(0));
-    // What metadata takes is counted anew by the next mount.
-    made.overhead_clusters = 0.into();
+    made.keep_shares(raw);
     Ok(made)
 }
 
@@ -141,17 +128,11 @@ fn grown(ed: &Editor<'_, '_>, blocks: u64) -> Result<RawSuperblock> {
 fn sized(ed: &Editor<'_, '_>, blocks: u64) -> Result<Superblock> {
     let old = &ed.cx.geo;
     let reserve = old.reserved_gdt_blocks;
-    let mut raw = ed.cx.sb.raw.clone();
-    raw.feature_compat = (raw.compat() - Compat::RESIZE_INODE).bits().into();
-    raw.reserved_gdt_blocks = 0.into();
-    let groups = blocks.saturating_sub(old.first_data_block.into());
-    let groups = groups.div_ceil(old.blocks_per_group.into());
-    let inodes = groups.saturating_mul(old.inodes_per_group.into());
-    let inodes = u32::try_from(inodes).map_err(|_| {
+    let mut raw = ed.cx.sb.raw.with_blocks(blocks).ok_or_else(|| {
         ChangeError::refused("there would be more than 2^32 inodes, as each group has its own")
     })?;
-    raw.set_blocks_count(blocks);
-    raw.inodes_count = inodes.into();
+    raw.feature_compat = (raw.compat() - Compat::RESIZE_INODE).bits().into();
+    raw.reserved_gdt_blocks = 0.into();
     let new = superblock(&raw)?;
     if old.meta_bg {
         return Ok(new);
@@ -189,49 +170,19 @@ pub(super) fn free_behind_descs(ed: &Editor<'_, '_>, max: u32) -> u32 {
     with_descs.map(free).min().unwrap_or(0)
 }
 
-/// Blocks of a group that its metadata takes.
-fn own_blocks(geo: &Geometry, group: GroupNo) -> u32 {
-    geo.base_meta_blocks(group)
-        .saturating_add(2)
-        .saturating_add(geo.itable_blocks_per_group)
-}
-
 /// Writes bitmaps and descriptor of a new group, and returns where its inode table is.
 fn add_group(ed: &mut Editor<'_, '_>, new: &Superblock, group: GroupNo) -> Result<Pblk> {
     let geo = &new.geometry;
-    let front = geo.group_first_block(group).0 + u64::from(geo.base_meta_blocks(group));
-    let (used, blocks) = (own_blocks(geo, group), geo.blocks_in_group(group));
-    let mut desc = GroupDesc {
-        block_bitmap: Pblk(front),
-        inode_bitmap: Pblk(front + 1),
-        inode_table: Pblk(front + 2),
-        free_blocks: blocks.saturating_sub(used),
-        free_inodes: geo.inodes_per_group,
-        ..GroupDesc::default()
-    };
-    if new.has_group_csum() {
-        desc.flags = GroupFlags::INODE_UNINIT | GroupFlags::ITABLE_ZEROED;
-        desc.itable_unused = geo.inodes_per_group;
-    }
-    let size = ed.cx.block_size();
-    let mut bitmap = vec![0; size];
-    for bit in 0..used as usize {
-        if let Some(byte) = bitmap.get_mut(bit / 8) {
-            *byte |= 1 << (bit % 8);
-        }
-    }
-    pad(&mut bitmap, blocks as usize);
-    let mut inodes = vec![0; size];
-    pad(&mut inodes, geo.inodes_per_group as usize);
-    if new.has_metadata_csum() {
-        desc.set_block_bitmap_csum(new.csum_seed, geo, &bitmap);
-        desc.set_inode_bitmap_csum(new.csum_seed, geo, &inodes);
-    }
-    ed.put_block(desc.block_bitmap, &bitmap);
-    ed.put_block(desc.inode_bitmap, &inodes);
+    let NewGroup {
+        desc,
+        block_bitmap,
+        inode_bitmap,
+    } = NewGroup::of(new, group);
+    ed.put_block(desc.block_bitmap, &block_bitmap);
+    ed.put_block(desc.inode_bitmap, &inode_bitmap);
     let (at, from) = geo.group_desc_location(group);
     let mut block = match group.0 % geo.desc_per_block {
-        0 => vec![0; size],
+        0 => vec![0; ed.cx.block_size()],
         _ => ed.block(at)?,
     };
     if let Some(bytes) = block.get_mut(from..from + usize::from(geo.desc_size)) {
@@ -246,7 +197,7 @@ fn add_group(ed: &mut Editor<'_, '_>, new: &Superblock, group: GroupNo) -> Resul
 fn copy_descs(ed: &mut Editor<'_, '_>, geo: &Geometry) -> Result<()> {
     for nr in 0..geo.desc_blocks {
         let block = ed.block(geo.desc_block(nr))?;
-        for at in backups_of(geo, nr) {
+        for at in geo.desc_backups(nr) {
             if geo.contains_blocks(at, 1) {
                 ed.put_block(at, &block);
             }

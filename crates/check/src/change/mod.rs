@@ -298,9 +298,6 @@ fn of_superblock(
 /// Writes the superblock, and its backups in the places that `geo` has for them.
 fn put_superblocks(ed: &mut Editor<'_, '_>, new: &RawSuperblock, geo: &Geometry) -> Result<()> {
     ed.change_super(|raw| *raw = new.clone())?;
-    let mut copy = new.clone();
-    let kept = Incompat::RECOVER | Incompat::JOURNAL_DEV;
-    copy.feature_incompat = (new.incompat() & !kept).bits().into();
     for g in (1..geo.groups_count).map(GroupNo) {
         if !geo.has_super(g) {
             continue;
@@ -309,9 +306,7 @@ fn put_superblocks(ed: &mut Editor<'_, '_>, new: &RawSuperblock, geo: &Geometry)
         let mut block = ed.block(at)?;
         let bytes = block.get_mut(..SUPERBLOCK_SIZE);
         if let Some(raw) = bytes.and_then(RawSuperblock::mut_from) {
-            *raw = copy.clone();
-            raw.block_group_nr = (g.0 as u16).into();
-            raw.update_checksum();
+            *raw = new.backup_in(g);
             ed.put_block(at, &block);
         }
     }

@@ -7,7 +7,6 @@ use super::grow::{claim_descs, free_behind_descs};
 use super::{Change, ChangeError, Result, metadata_csum, put_superblocks, superblock};
 use crate::context::Context;
 use crate::prelude::*;
-use crate::repair::descs::backups_of;
 use crate::repair::editor::Editor;
 use crate::repair::resize;
 use uext4_ondisk::GroupCsum;
@@ -91,7 +90,7 @@ fn descs(ed: &mut Editor<'_, '_>, new: &Superblock) -> Result<()> {
             csum.set_desc_checksum(group, bytes);
         }
         ed.put_block(geo.desc_block(nr), &block);
-        for at in backups_of(geo, nr) {
+        for at in geo.desc_backups(nr) {
             if geo.contains_blocks(at, 1) {
                 ed.put_block(at, &block);
             }

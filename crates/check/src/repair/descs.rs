@@ -6,32 +6,6 @@ use crate::prelude::*;
 use std::collections::BTreeSet;
 use uext4_ondisk::{GroupCsum, GroupFlags};
 
-/// Where the backups of a descriptor block lie: after the superblocks of the backup groups, or in the second and the last group of its
-/// meta group.
-pub(crate) fn backups_of(geo: &Geometry, nr: u32) -> Vec<Pblk> {
-    let place = |g: GroupNo, after: u32| {
-        let at = geo.group_first_block(g).0;
-        Pblk(at.saturating_add(after.into()))
-    };
-    if geo.meta_bg && nr >= geo.first_meta_bg {
-        let first = nr.saturating_mul(geo.desc_per_block);
-        let last = first.saturating_add(geo.desc_per_block - 1);
-        let mut groups = vec![first.saturating_add(1), last];
-        groups.dedup();
-        groups.retain(|g| *g > first && *g < geo.groups_count);
-        let groups = groups.into_iter().map(GroupNo);
-        return groups.map(|g| place(g, geo.has_super(g).into())).collect();
-    }
-    // Behind those, groups have the descriptors of their meta groups.
-    let end = match geo.meta_bg {
-        true => geo.first_meta_bg.saturating_mul(geo.desc_per_block),
-        false => geo.groups_count,
-    };
-    let groups = (1..geo.groups_count.min(end)).map(GroupNo);
-    let groups = groups.filter(|g| geo.has_super(*g));
-    groups.map(|g| place(g, nr.saturating_add(1))).collect()
-}
-
 /// Backups of a descriptor that are read at most.
 const BACKUPS_MAX: usize = 8;
 
@@ -42,7 +16,7 @@ fn from_backup(ed: &Editor<'_, '_>, group: GroupNo) -> Result<Option<GroupDesc>>
     let nr = group.0 / geo.desc_per_block;
     let at = (group.0 % geo.desc_per_block) as usize * usize::from(geo.desc_size);
     let mut fallback = None;
-    for place in backups_of(geo, nr).into_iter().take(BACKUPS_MAX) {
+    for place in geo.desc_backups(nr).into_iter().take(BACKUPS_MAX) {
         if !geo.contains_blocks(place, 1) {
             continue;
         }

@@ -5,7 +5,7 @@ use crate::bitmap::{bit, count_ones};
 use crate::prelude::*;
 use crate::report::CheckReport;
 use std::collections::BTreeSet;
-use uext4_ondisk::{GroupFlags, STATE_CLEAN, STATE_ERROR};
+use uext4_ondisk::{GroupFlags, STATE_CLEAN, STATE_ERROR, pad_bitmap};
 
 /// Repairs the groups that have faults, and the counters of the superblock.
 ///
@@ -39,16 +39,6 @@ fn of_counters(f: &Fault) -> bool {
     )
 }
 
-/// Sets the bits from `from` on, as there is nothing there.
-pub(crate) fn pad(block: &mut [u8], from: usize) {
-    if let Some(byte) = block.get_mut(from / 8) {
-        *byte |= (0xffu16 << (from % 8)) as u8;
-    }
-    if let Some(rest) = block.get_mut(from / 8 + 1..) {
-        rest.fill(0xff);
-    }
-}
-
 /// Computes bitmaps and counters of a group. Bits are only set, not cleared, unless it is known what all files map.
 fn mend_group(ed: &mut Editor<'_, '_>, group: GroupNo, all_known: bool) -> Result<()> {
     let cx = ed.cx;
@@ -65,7 +55,7 @@ fn mend_group(ed: &mut Editor<'_, '_>, group: GroupNo, all_known: bool) -> Resul
         set_bits_of(&mut block, &ed.block(desc.block_bitmap)?, clusters as usize);
     }
     desc.free_blocks = clusters.saturating_sub(count_ones(&block) as u32);
-    pad(&mut block, clusters as usize);
+    pad_bitmap(&mut block, clusters as usize);
     if let Some(seed) = cx.seed {
         desc.set_block_bitmap_csum(seed, &cx.geo, &block);
     }
@@ -124,7 +114,7 @@ fn inode_bitmap(
             .rfind(|i| bit(&block, *i as usize))
             .map_or(0, |i| i + 1);
     }
-    pad(&mut block, count as usize);
+    pad_bitmap(&mut block, count as usize);
     desc.free_inodes = count.saturating_sub(used);
     desc.used_dirs = dirs;
     // What the table holds behind the inodes in use may not be zeros.

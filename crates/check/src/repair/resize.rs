@@ -2,10 +2,7 @@
 
 use super::editor::{Editor, now};
 use crate::prelude::*;
-use uext4_ondisk::{Inode, Timestamp};
-
-/// Byte of the doubly indirect pointer in the area of pointers.
-const DOUBLE_AT: usize = 13 * 4;
+use uext4_ondisk::{Inode, RESIZE_DOUBLE_AT, ResizeMap, Timestamp};
 
 /// Writes it again, if it is damaged.
 ///
@@ -31,7 +28,7 @@ pub(crate) fn write(ed: &mut Editor<'_, '_>, geo: &Geometry) -> Result<bool> {
         return Ok(false);
     };
     let old = ed.decode(&raw);
-    let double = Pblk(le32(&old.i_block, DOUBLE_AT).unwrap_or(0).into());
+    let double = Pblk(le32(&old.i_block, RESIZE_DOUBLE_AT).unwrap_or(0).into());
     let keeps = cx.bounds().contains(double, 1)
         && geo.contains_blocks(double, 1)
         && !cx.is_metadata(cx.cluster(double))
@@ -45,40 +42,24 @@ pub(crate) fn write(ed: &mut Editor<'_, '_>, geo: &Geometry) -> Result<bool> {
             _ => return Ok(false),
         },
     };
-    let backups: Vec<u64> = (1..geo.groups_count)
-        .filter(|g| geo.has_super(GroupNo(*g)))
-        .map(|g| u64::from(g).saturating_mul(u64::from(geo.blocks_per_group)))
-        .collect();
-    let per_block = geo.block_size / 4;
-    let first = u64::from(geo.first_data_block) + 1 + u64::from(geo.desc_blocks);
-    let mut top = vec![0; cx.block_size()];
-    let mut blocks = 1u64;
-    for rel in 0..geo.reserved_gdt_blocks {
-        let at = first.saturating_add(rel.into());
-        let entry = (geo.desc_blocks % per_block + rel) % per_block;
-        put32(&mut top, entry as usize * 4, at as u32);
-        let mut block = vec![0; cx.block_size()];
-        for (j, backup) in backups.iter().take(per_block as usize).enumerate() {
-            put32(&mut block, j * 4, at.saturating_add(*backup) as u32);
-        }
-        ed.put_block(Pblk(at), &block);
-        blocks += 1 + backups.len().min(per_block as usize) as u64;
+    let map = ResizeMap::of(geo);
+    for (at, block) in map.reserved() {
+        ed.put_block(at, &block);
     }
-    ed.put_block(double, &top);
+    ed.put_block(double, &map.double());
     let time = Timestamp::new(now().into(), 0);
     let mut inode = Inode {
         mode: FileType::Regular.to_mode() | 0o600,
         links: 1,
-        blocks: blocks.saturating_mul(u64::from(geo.block_size / 512)),
+        size: map.bytes(),
+        blocks: map.sectors(),
         atime: time,
         ctime: time,
         mtime: time,
         extra_isize: old.extra_isize,
         ..Inode::default()
     };
-    let per_block = u64::from(per_block);
-    inode.size = (12 + per_block + per_block * per_block) << geo.block_bits;
-    put32(&mut inode.i_block, DOUBLE_AT, double.0 as u32);
+    put32(&mut inode.i_block, RESIZE_DOUBLE_AT, double.0 as u32);
     raw.fill(0);
     inode.encode_into(&mut raw, &cx.params);
     ed.put_inode(Ino::RESIZE, &raw)?;

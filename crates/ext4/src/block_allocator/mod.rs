@@ -11,9 +11,11 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `trim` | discarding free blocks |
+//! | `growth` | blocks that a larger file system has more |
 //! | `client` | what happens when a transaction is durable |
 
 mod client;
+mod growth;
 #[cfg(all(test, not(shuttle), not(loom)))]
 mod tests;
 mod trim;
@@ -71,7 +73,7 @@ pub struct BlockAllocator {
 
 impl BlockAllocator {
     pub(crate) fn new(volume: Arc<Volume>) -> Arc<BlockAllocator> {
-        let free_in = |g: &Group| g.free_blocks.load(Relaxed) as isize;
+        let free_in = |g: &Arc<Group>| g.free_blocks.load(Relaxed) as isize;
         let free = volume.groups().iter().map(free_in).sum();
         let error_max = volume.geometry().blocks_count / FREE_BLOCKS_ERROR;
         let error_max = usize::try_from(error_max).unwrap_or(usize::MAX);

@@ -160,7 +160,7 @@ impl BlockAllocator {
             .device()
             .discard(place * block, u64::from(len) * block);
         self.volume
-            .host_space
+            .host_space()
             .forget(place * block, u64::from(len) * block);
         let mut locked = group.changes.lock();
         bitmap::assign_run(&bits.busy, first, len, false);
@@ -185,7 +185,7 @@ impl BlockAllocator {
         });
         for (first, len) in runs {
             let done = self.volume.device().discard(first * block, len * block);
-            self.volume.host_space.forget(first * block, len * block);
+            self.volume.host_space().forget(first * block, len * block);
             if let Err(why) = done {
                 tracing::warn!("blocks from {first} on are not discarded: {why}");
             }

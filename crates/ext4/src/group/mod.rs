@@ -19,13 +19,14 @@
 //! | --- | --- |
 //! | `bitmap` | bits of a bitmap as atomic words |
 //! | `inode_bits` | the inode bitmap, and what each CPU counts and remembers of it |
-//! | `freeze` | completing metadata blocks before the journal copies them |
+//! | `used_blocks` | blocks of the inode table in which this mount made an inode |
 
 pub mod bitmap;
-pub(crate) mod freeze;
 pub(crate) mod inode_bits;
+pub(crate) mod used_blocks;
 
 use crate::group::inode_bits::InodeBits;
+use crate::group::used_blocks::UsedBlocks;
 use crate::prelude::*;
 use uext4_sync::atomic::AtomicU16;
 use uext4_sync::atomic::Ordering::{Acquire, Release};
@@ -53,6 +54,7 @@ pub struct Group {
     inodes: OnceLock<InodeBits>,
     /// A bitmap was found damaged: nothing is allocated here.
     pub damaged: AtomicBool,
+    pub used_table_blocks: UsedBlocks,
 }
 
 /// What changes with the bitmaps of a group; its guard proves that no other thread changes them.
@@ -180,6 +182,7 @@ impl Group {
             blocks: OnceLock::new(),
             inodes: OnceLock::new(),
             damaged: AtomicBool::new(false),
+            used_table_blocks: UsedBlocks::default(),
         }
     }
 

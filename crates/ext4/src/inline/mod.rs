@@ -118,10 +118,10 @@ pub(crate) fn clear_body(raw: &mut [u8]) -> Result<()> {
 pub(crate) fn check(
     raw: &[u8],
     disk: &uext4_ondisk::Inode,
-    sb: &Superblock,
+    volume: &Volume,
 ) -> uext4_ondisk::Result<()> {
     let bad = |kind, detail: &str| Err(Corrupt::new(kind).detail(detail));
-    if !sb.incompat.contains(Incompat::INLINE_DATA) {
+    if !volume.sb.incompat.contains(Incompat::INLINE_DATA) {
         return bad(
             CorruptKind::InlineMapped,
             "the file system has no such feature",
@@ -143,7 +143,7 @@ pub(crate) fn check(
     if is_dir {
         let first = &disk.i_block[PARENT..];
         for records in [first, rest] {
-            dir_validate(records, false, sb.geometry.inodes_count)?;
+            dir_validate(records, false, volume.geometry().inodes_count)?;
         }
     }
     Ok(())

@@ -26,7 +26,7 @@ struct Room {
 }
 
 impl Room {
-    fn of(groups: &[Group]) -> Room {
+    fn of(groups: &[Arc<Group>]) -> Room {
         groups.iter().fold(Room::default(), |sum, g| Room {
             inodes: sum.inodes + u64::from(g.free_inodes()),
             blocks: sum.blocks + u64::from(g.free_blocks.load(Relaxed)),
@@ -49,7 +49,7 @@ struct Rooms {
 }
 
 impl Rooms {
-    fn sum(groups: &[Group], per_flex: usize, tid: u64, number: u64) -> Rooms {
+    fn sum(groups: &[Arc<Group>], per_flex: usize, tid: u64, number: u64) -> Rooms {
         let flexes: Box<[Room]> = groups.chunks(per_flex).map(Room::of).collect();
         let count = flexes.len().max(1) as u64;
         let sum = |f: fn(&Room) -> u64| flexes.iter().map(f).sum::<u64>();
@@ -185,7 +185,7 @@ impl InodeAllocator {
     /// The parent's group if it is in the flex group and has room, otherwise the first that has.
     fn group_in_flex(&self, flex: usize, per_flex: usize, home: GroupNo) -> Option<GroupNo> {
         let groups = self.volume.groups().chunks(per_flex).nth(flex)?;
-        let has_room = |g: &&Group| g.has_free_inode();
+        let has_room = |g: &&Arc<Group>| g.has_free_inode();
         groups
             .iter()
             .filter(has_room)

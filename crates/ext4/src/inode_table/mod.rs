@@ -3,18 +3,16 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `place` | where an inode lies in the table |
-//! | `used_blocks` | the blocks of the table in which this mount made an inode |
 //! | `lazytime` | timestamps that wait in memory |
 
 mod lazytime;
 mod place;
-mod used_blocks;
 
+use crate::group::used_blocks::UsedBlocksShape;
 use crate::inode::Inode;
 use crate::inode::reference::{InodeOwner, Owner};
 use crate::inode::unflushed_writes::UnflushedWrites;
 use crate::inode_table::lazytime::Lazytime;
-use crate::inode_table::used_blocks::UsedBlocks;
 use crate::prelude::*;
 use crate::volume::Volume;
 use uext4_sync::probe;
@@ -28,7 +26,7 @@ pub struct InodeTable {
     pub(crate) lazytime: Arc<Lazytime>,
     /// Overwritten data of inodes that left memory.
     pub(crate) unflushed_evicted: UnflushedWrites,
-    used: UsedBlocks,
+    used_shape: UsedBlocksShape,
     owner: PerCpu<Owner>,
 }
 
@@ -43,8 +41,7 @@ impl InodeTable {
             ),
             lazytime: Arc::new(Lazytime::new()),
             unflushed_evicted: UnflushedWrites::new(),
-            used: UsedBlocks::new(
-                volume.groups().len(),
+            used_shape: UsedBlocksShape::new(
                 volume.geometry().itable_blocks_per_group,
                 volume.geometry().inodes_per_block,
             ),

@@ -30,8 +30,8 @@ impl InodeTable {
             if fresh {
                 self.volume.allocate_on_host(Run { pblk, len: 1 })?;
             }
-            if fresh && !self.used.contains(no, block) && self.block_never_used(group, first, index)
-            {
+            let was_used = || group.used_table_blocks.contains(self.used_shape, block);
+            if fresh && !was_used() && self.block_never_used(group, first, index) {
                 let mut content = buffer.write();
                 if !buffer.is_uptodate() {
                     content.data_mut().fill(0);
@@ -44,7 +44,7 @@ impl InodeTable {
         let first_ino = geometry.ino_in_group(no, first);
         kinds::take(&buffer, kinds::INODE_TABLE, first_ino.0)?;
         if fresh && !is_remembered {
-            self.used.insert(no, block);
+            group.used_table_blocks.insert(self.used_shape, block);
             let last = Some((self.volume.mount_id, Arc::clone(&buffer)));
             LAST_TABLE.with(|place| place.replace(last));
         }
@@ -83,7 +83,7 @@ impl InodeTable {
     }
 
     /// The inode index in `group` from which on no inode was ever used when it was mounted. A block from there on that
-    /// this mount used since then is in `used`.
+    /// this mount used since then is in `used_table_blocks`.
     fn highest_used_at_mount(&self, group: &Group) -> u32 {
         self.volume.geometry().inodes_per_group - group.mounted_unused()
     }

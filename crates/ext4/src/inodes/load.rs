@@ -59,7 +59,7 @@ impl Inodes {
         // An orphan is only deleted.
         let in_use = disk.mode != 0 && disk.links != 0;
         if in_use && disk.flags.contains(InodeFlags::INLINE_DATA) {
-            inline::check(raw, &disk, &self.volume.sb).map_err(|e| e.ino(ino))?;
+            inline::check(raw, &disk, &self.volume).map_err(|e| e.ino(ino))?;
         }
         Ok(disk)
     }

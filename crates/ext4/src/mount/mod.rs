@@ -12,6 +12,7 @@
 //! | `external_journal` | a journal on a device of its own |
 //! | `fast_commit` | replaying fast commits of other systems |
 //! | `replace_blocks` | replacing blocks of an image, all or none |
+//! | `grow` | a larger file system while it is in use |
 //! | `freeze` | an image that is clean and stays as it is while it is mounted |
 //! | `remount` | options that change while the file system is in use |
 
@@ -19,6 +20,7 @@ mod external_journal;
 pub(crate) mod fast_commit;
 mod features;
 mod freeze;
+mod grow;
 mod journal;
 mod remount;
 mod replace_blocks;
@@ -26,8 +28,6 @@ mod replace_blocks;
 mod tests;
 
 use crate::fs::Ext4;
-use crate::group::freeze::Freezer;
-use crate::group::{BitmapBytes, Group};
 use crate::kinds;
 use crate::mmp::{MmpHold, check_hold};
 use crate::mount::features::{check_features, check_size};
@@ -36,7 +36,8 @@ use crate::options::MountOptions;
 use crate::prelude::*;
 use crate::superblock::{read_superblock, read_superblock_to_recover, superblock_place, unix_now};
 use crate::volume::Volume;
-use crate::volume::fixed_blocks::FixedBlocks;
+use crate::volume::freeze_hook::{DescForm, Freezer};
+use crate::volume::generations::{Generation, Generations};
 use crate::volume::groups::load_groups;
 use uext4_jbd2::Opened;
 use uext4_ondisk::RawSuperblock;
@@ -134,29 +135,26 @@ impl Ext4 {
         let blocks = (options.cache_bytes / block_size as u64) as usize;
         let cache = Arc::new(BufferCache::new(Arc::clone(&device), block_size, blocks));
         let csum = GroupCsum::of(&sb);
-        let groups: Arc<[Group]> = load_groups(&sb, &cache, csum)?.into();
+        let groups = load_groups(&sb, &cache, csum)?;
+        let first = Generation::of(&sb, groups, device.len());
+        let generations = Arc::new(Generations::new(first));
         let (super_block, super_at) = superblock_place(geometry.block_size);
         let super_buffer = cache.get(super_block.0)?;
         kinds::take(&super_buffer, kinds::SUPER, 0)?;
-        let bitmap_bytes = BitmapBytes::of(&geometry);
         cache.set_hook(Arc::new(Freezer {
-            groups: Arc::clone(&groups),
-            csum,
-            seed: sb.has_metadata_csum().then_some(sb.csum_seed),
-            bitmap_bytes,
-            desc_size: usize::from(geometry.desc_size),
+            generations: Arc::clone(&generations),
+            descs: DescForm::of(&sb),
             inode_size: usize::from(geometry.inode_size),
             super_at,
         }));
-        let fixed = FixedBlocks::of(&groups, &geometry);
         if let Some(log) = log
             .as_ref()
             .filter(|log| Arc::ptr_eq(log.device(), &device))
         {
-            check_log_apart(log, &fixed)?;
+            check_log_apart(log, &generations.current().fixed)?;
         }
         let journal = open_journal(&sb, &cache, log, &options, opened)?;
-        let volume = Volume::new(sb, cache, super_buffer, groups, fixed, journal, options);
+        let volume = Volume::new(sb, cache, super_buffer, generations, journal, options);
         Ok(Ext4::compose(Arc::new(volume)))
     }
 

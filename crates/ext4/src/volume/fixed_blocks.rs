@@ -1,9 +1,10 @@
 //! Blocks that belong to no file: superblocks, descriptors, bitmaps and inode tables.
 //!
 //! # Locking
-//! None: they never move while mounted.
+//! None: immutable, and they never move while mounted. A growth adds some.
 
 use crate::group::Group;
+use std::sync::Arc;
 use uext4_ondisk::{Geometry, Pblk};
 
 /// Where the fixed metadata lies, as sorted runs `[first, end)` that do not touch.
@@ -12,7 +13,7 @@ pub(crate) struct FixedBlocks(Vec<(u64, u64)>);
 
 impl FixedBlocks {
     /// That of all groups.
-    pub fn of(groups: &[Group], geometry: &Geometry) -> FixedBlocks {
+    pub fn of(groups: &[Arc<Group>], geometry: &Geometry) -> FixedBlocks {
         let table = u64::from(geometry.itable_blocks_per_group);
         let runs = groups.iter().flat_map(|group| {
             let base = u64::from(geometry.base_meta_blocks(group.no));

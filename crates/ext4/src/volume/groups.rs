@@ -9,7 +9,7 @@ pub(crate) fn load_groups(
     sb: &Superblock,
     cache: &BufferCache,
     csum: GroupCsum,
-) -> Result<Vec<Group>> {
+) -> Result<Box<[Arc<Group>]>> {
     let geometry = &sb.geometry;
     let mut groups = Vec::new();
     for no in (0..geometry.groups_count).map(GroupNo) {
@@ -24,20 +24,15 @@ pub(crate) fn load_groups(
         let desc = GroupDesc::decode(raw)?;
         desc.validate(geometry, no).map_err(|e| e.pblk(block))?;
         drop(content);
-        groups.push(Group::new(no, desc, buffer));
+        groups.push(Arc::new(Group::new(no, desc, buffer)));
     }
-    Ok(groups)
+    Ok(groups.into())
 }
 
 impl Volume {
-    /// The groups.
-    #[inline(always)]
-    pub(crate) fn groups(&self) -> &[Group] {
-        &self.groups
-    }
-
     pub(crate) fn group(&self, no: GroupNo) -> Result<&Group> {
-        self.groups.get(no.0 as usize).ok_or_else(|| {
+        let group = self.groups().get(no.0 as usize);
+        group.map(|group| &**group).ok_or_else(|| {
             Corrupt::new(CorruptKind::BlockRange)
                 .detail(format_args!("group {no}"))
                 .into()

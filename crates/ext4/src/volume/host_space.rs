@@ -65,7 +65,7 @@ impl Volume {
             run.pblk.0 * self.block_size(),
             u64::from(run.len) * self.block_size(),
         );
-        let space = &self.host_space;
+        let space = self.host_space();
         for chunk in first / space.chunk..(first + bytes).div_ceil(space.chunk) {
             let (word, bit) = space.bit(chunk);
             if word.load(Relaxed) & bit != 0 {
@@ -127,7 +127,7 @@ mod tests {
             [(6 << 20, bytes)],
             "not past the end of the device"
         );
-        fs.volume.host_space.forget(2 * CHUNK + 1, CHUNK);
+        fs.volume.host_space().forget(2 * CHUNK + 1, CHUNK);
         assert_eq!(
             asked(64, 192),
             [(2 * CHUNK, 3 * CHUNK), (3 * CHUNK, 4 * CHUNK)]

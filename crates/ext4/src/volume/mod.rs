@@ -7,10 +7,12 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `superblock` | changes of the superblock |
+//! | `generations` | what depends on the size |
 //! | `groups` | the block groups, loaded and found |
 //! | `handles` | how operations start and end journal handles |
 //! | `error_state` | damage: recorded, and turned into an errno |
 //! | `host_space` | space on the host for metadata of sparse images |
+//! | `freeze_hook` | completing metadata blocks before the journal copies them |
 //! | `freeze` | the gate that changes pass |
 //! | `fixed_blocks` | blocks that belong to no file |
 //! | `settings` | options that a remount changes |
@@ -20,20 +22,21 @@ mod directory_format;
 mod error_state;
 pub(crate) mod fixed_blocks;
 mod freeze;
+pub(crate) mod freeze_hook;
+pub(crate) mod generations;
 pub(crate) mod groups;
 pub(crate) mod handles;
 mod host_space;
 pub(crate) mod settings;
 mod superblock;
 
-use crate::group::{BitmapBytes, Group};
+use crate::group::BitmapBytes;
 use crate::mmp::MmpHold;
 use crate::options::{DataMode, MountOptions};
 use crate::prelude::*;
 use crate::volume::error_state::ErrorState;
-use crate::volume::fixed_blocks::FixedBlocks;
 use crate::volume::freeze::FreezeGate;
-use crate::volume::host_space::HostSpace;
+use crate::volume::generations::Generations;
 use crate::volume::settings::Settings;
 use uext4_ondisk::CsumSeed;
 
@@ -42,10 +45,10 @@ static MOUNTS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(
 
 /// The device of a mounted file system with its superblock, groups, buffer cache and journal.
 pub struct Volume {
-    /// As mounted; the counters and the orphan head in it are not current.
+    /// As mounted; the size, the counters and the orphan head in it are not current.
     pub(crate) sb: Superblock,
     pub(crate) super_buffer: Arc<Buffer>,
-    groups: Arc<[Group]>,
+    pub(crate) generations: Arc<Generations>,
     cache: Arc<BufferCache>,
     journal: Arc<Journal>,
     pub(crate) options: MountOptions,
@@ -54,9 +57,6 @@ pub struct Volume {
     pub(crate) params: InodeParams,
     /// Distinguishes this mount from every other of the process.
     pub(crate) mount_id: u64,
-    pub(crate) host_space: HostSpace,
-    /// The blocks that belong to no file.
-    pub(crate) fixed: FixedBlocks,
     /// What each change passes.
     pub(crate) freeze: CachePadded<FreezeGate>,
     read_only: AtomicBool,
@@ -74,20 +74,17 @@ impl Volume {
         sb: Superblock,
         cache: Arc<BufferCache>,
         super_buffer: Arc<Buffer>,
-        groups: Arc<[Group]>,
-        fixed: FixedBlocks,
+        generations: Arc<Generations>,
         journal: Arc<Journal>,
         options: MountOptions,
     ) -> Volume {
         Volume {
             super_buffer,
-            groups,
+            generations,
             csum: GroupCsum::of(&sb),
             bitmap_bytes: BitmapBytes::of(&sb.geometry),
             params: InodeParams::of(&sb),
             mount_id: MOUNTS.fetch_add(1, Ordering::Relaxed),
-            host_space: HostSpace::new(cache.device().len()),
-            fixed,
             freeze: CachePadded::new(FreezeGate::new()),
             read_only: AtomicBool::new(options.read_only),
             mounted: AtomicBool::new(false),
@@ -127,12 +124,6 @@ impl Volume {
         self.is_read_only() && !self.mounted.load(Ordering::SeqCst)
     }
 
-    /// Sizes and places.
-    #[inline(always)]
-    pub fn geometry(&self) -> &Geometry {
-        &self.sb.geometry
-    }
-
     /// The superblock as mounted.
     pub fn superblock(&self) -> &Superblock {
         &self.sb
@@ -166,10 +157,6 @@ impl Volume {
     #[inline(always)]
     pub(crate) fn block_size(&self) -> u64 {
         u64::from(self.sb.geometry.block_size)
-    }
-
-    pub(crate) fn reserved_blocks(&self) -> isize {
-        isize::try_from(self.sb.raw.reserved_blocks_count()).unwrap_or(isize::MAX)
     }
 
     /// Whether the superblock says that the journal needs recovery.

@@ -28,7 +28,7 @@ impl Volume {
     /// after a mount and an unmount only: a mount, or a check of an image that was not unmounted, sums the groups.
     pub(crate) fn count_free(&self, raw: &mut RawSuperblock) {
         let (mut blocks, mut inodes) = (0u64, 0u32);
-        for group in self.groups() {
+        for group in &self.generations.newest().groups {
             blocks += u64::from(group.free_blocks.load(Relaxed));
             inodes = inodes.wrapping_add(group.free_inodes());
         }

@@ -83,6 +83,9 @@ impl<F: FuseFileSystem> Server<F> {
         );
         all.insert("operations".into(), json!(self.statistics.operations()));
         all.insert("locks".into(), locks());
+        if let Some(size) = self.adapter.size_statistics() {
+            all.insert("size".into(), size);
+        }
         if let Some(journal) = self.adapter.journal_statistics() {
             all.insert("journal".into(), journal);
         }

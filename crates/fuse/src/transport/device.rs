@@ -4,7 +4,7 @@
 use crate::settings::{SETTINGS_BYTES, SETTINGS_IOCTL};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
+use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -13,6 +13,9 @@ const CLONE: Opcode = opcode::read::<u32>(229, 0);
 
 /// [`SETTINGS_IOCTL`].
 const SETTINGS: Opcode = SETTINGS_IOCTL;
+
+/// `EXT4_IOC_RESIZE_FS` of the kernel's documentation of ext4.
+const RESIZE_FS: Opcode = opcode::write::<u64>(b'f', 16);
 
 /// A descriptor of `/dev/fuse` that is bound to no mount yet.
 ///
@@ -48,4 +51,15 @@ pub fn ask_settings(directory: impl AsFd, memory: &mut [u8; SETTINGS_BYTES]) -> 
         )
     };
     Ok(asked?)
+}
+
+/// Makes the file system that `directory` is in larger: so many blocks (`EXT4_IOC_RESIZE_FS`).
+///
+/// # Errors
+/// `EPERM`: the caller may not. `EINVAL`: it has more blocks, or its device is too short. `ENOTTY`: its server can't. Those of the server.
+pub fn grow_mounted(directory: impl AsFd, blocks: u64) -> io::Result<()> {
+    // SAFETY: the ioctl reads 64 bits, which live until it returns.
+    let grown: Result<(), Errno> =
+        unsafe { ioctl(directory, Setter::<RESIZE_FS, u64>::new(blocks)) };
+    Ok(grown?)
 }

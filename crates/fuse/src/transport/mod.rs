@@ -27,7 +27,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-pub use device::{ask_settings, open_device};
+pub use device::{ask_settings, grow_mounted, open_device};
 
 /// Moves requests from the kernel to a handler.
 pub trait Transport {

@@ -69,6 +69,8 @@ struct Opened {
     content: Content,
     /// The number of the directory that is mounted.
     root: u64,
+    /// The user that mounts it.
+    owner: u32,
     write_protected: bool,
     /// Its device is lost when the machine stops.
     volatile: bool,
@@ -182,6 +184,7 @@ fn open(request: &MountRequest) -> Result<Opened, Failure> {
     Ok(Opened {
         content,
         root,
+        owner,
         write_protected,
         volatile,
         resources,
@@ -262,7 +265,7 @@ fn serve(
     let (resources, options) = (opened.resources, &opened.options);
     let served = match opened.content {
         Content::Image(fs) => {
-            let fs = Ext4Adapter::new(Arc::clone(fs.engine()), opened.root);
+            let fs = Ext4Adapter::new(Arc::clone(fs.engine()), opened.root, opened.owner);
             uext4_fuse::serve(fs, connection, resources, negotiated, options, started)
         }
         Content::Queues(queues) => {

@@ -3,8 +3,10 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `defragment` | files whose blocks are put together |
+//! | `mounted` | an image that is mounted |
 
 mod defragment;
+mod mounted;
 
 use super::tune::planned;
 use crate::bar::Bar;
@@ -26,6 +28,9 @@ use uext4::{BlockDevice, CheckOptions, DeviceOptions, ImageName};
 /// nothing is written unless it passes. A crash leaves the old size or the new one, and every file. To make an image without a journal
 /// smaller needs --undo: run again after a crash, it first puts back what was begun.
 ///
+/// A mounted image becomes larger while it is in use, with its file: IMAGE is the directory then. It may need blocks that the image reserves
+/// for descriptors of groups; what is not mounted needs none. Only an image that is not mounted becomes smaller.
+///
 /// With --defragment the size stays, and files are put together that lie in pieces: their data is copied to free space, and only then found
 /// there. Files without extents, and those whose data is journaled, stay as they are.
 #[derive(Debug, clap::Args)]
@@ -35,10 +40,11 @@ use uext4::{BlockDevice, CheckOptions, DeviceOptions, ImageName};
     uext4 resize disk.img 4G\n  \
     uext4 resize --minimum disk.img  as small as it can be\n  \
     uext4 resize /dev/vg/root        all of the device\n  \
+    uext4 resize /mnt 8G             while it is mounted\n  \
     uext4 resize --defragment all disk.img"
 )]
 pub struct Args {
-    /// The image, which no one has open
+    /// The image, which no one has open, or the directory at which it is mounted
     image: PathBuf,
     /// New size: 4G, 8192s (sectors), or a number of blocks of the image; that of the file or device unless given
     #[arg(value_name = "SIZE", value_parser = FsSize::parse)]
@@ -69,7 +75,7 @@ struct Json {
     changed: bool,
     bytes: u64,
     blocks: u64,
-    block_size: u32,
+    block_size: u64,
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -77,6 +83,9 @@ pub fn run(args: &Args) -> Result<()> {
         return defragment::run(args, path);
     }
     let image = &args.image;
+    if image.is_dir() {
+        return mounted::run(args);
+    }
     let device = device::open(image, &DeviceOptions::read_write())
         .map_err(|e| diagnostics::device(image, e))?;
     if let Some(undo) = &args.undo {
@@ -120,16 +129,21 @@ pub fn run(args: &Args) -> Result<()> {
         let cut = device.set_len(size);
         cut.map_err(|e| diagnostics::device(image, e))?;
     }
+    print(args, changed, after.blocks_count, block_size)
+}
+
+/// Reports the size, as the options ask for.
+fn print(args: &Args, changed: bool, blocks: u64, block_size: u64) -> Result<()> {
     if args.json {
         return show::json(&Json {
             changed,
-            bytes: size,
-            blocks: after.blocks_count,
-            block_size: after.block_size,
+            bytes: blocks * block_size,
+            blocks,
+            block_size,
         });
     }
     if !args.quiet {
-        let (name, blocks) = (show::image(image), after.blocks_count);
+        let name = show::image(&args.image);
         writeln!(
             std::io::stdout(),
             "{name}: {blocks} blocks of {block_size} bytes"

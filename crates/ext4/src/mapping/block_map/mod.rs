@@ -269,7 +269,7 @@ impl Mapping {
         Reader {
             cache: self.volume.cache(),
             bounds: self.volume.geometry().block_bounds(),
-            fixed: Some(&self.volume.fixed),
+            fixed: Some(self.volume.fixed()),
             ino,
         }
     }

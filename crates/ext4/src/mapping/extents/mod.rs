@@ -337,7 +337,7 @@ impl Mapping {
             bounds: self.volume.geometry().block_bounds(),
             seed: self.volume.seed().map(|_| inode.seed()),
             ino: inode.ino,
-            fixed: Some(&self.volume.fixed),
+            fixed: Some(self.volume.fixed()),
         }
     }
 

@@ -88,7 +88,7 @@ impl Replay<'_> {
         }
         // A directory's entries have records of their own.
         if is_inline && new.file_type() != FileType::Directory {
-            inline::check(&bytes, &new, &self.fs.volume.sb).map_err(|e| e.ino(ino))?;
+            inline::check(&bytes, &new, &self.fs.volume).map_err(|e| e.ino(ino))?;
         }
         let old = self.inode(ino)?;
         let same = old

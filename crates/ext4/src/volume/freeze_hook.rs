@@ -7,15 +7,14 @@
 use crate::group::{BitmapBytes, Group};
 use crate::prelude::*;
 use crate::superblock::with_superblock;
+use crate::volume::generations::Generations;
 use crate::{group, kinds};
 use uext4_jbd2::buffer::FreezeHook;
 use uext4_ondisk::{CsumSeed, RawSuperblock};
 
-/// The file system's hook in the journal.
-#[derive(Debug)]
-pub struct Freezer {
-    /// The groups, whose state is native.
-    pub groups: Arc<[Group]>,
+/// How descriptors of groups are encoded.
+#[derive(Clone, Copy, Debug)]
+pub struct DescForm {
     /// How descriptors are checked.
     pub csum: GroupCsum,
     /// None without metadata checksums.
@@ -24,6 +23,36 @@ pub struct Freezer {
     pub bitmap_bytes: BitmapBytes,
     /// Bytes of a descriptor.
     pub desc_size: usize,
+}
+
+impl DescForm {
+    /// That of a file system.
+    pub fn of(sb: &Superblock) -> DescForm {
+        DescForm {
+            csum: GroupCsum::of(sb),
+            seed: sb.has_metadata_csum().then_some(sb.csum_seed),
+            bitmap_bytes: BitmapBytes::of(&sb.geometry),
+            desc_size: usize::from(sb.geometry.desc_size),
+        }
+    }
+
+    /// Writes the descriptors of groups that follow each other. Of groups that are in use, only the freeze hook calls it.
+    pub fn encode<'g>(&self, groups: impl Iterator<Item = &'g Arc<Group>>, data: &mut [u8]) {
+        for (group, raw) in groups.zip(data.chunks_exact_mut(self.desc_size)) {
+            let desc = group.encode(self.seed, self.bitmap_bytes, self.desc_size >= 64);
+            desc.encode_into(raw);
+            self.csum.set_desc_checksum(group.no, raw);
+        }
+    }
+}
+
+/// The file system's hook in the journal.
+#[derive(Debug)]
+pub struct Freezer {
+    /// The groups, whose state is native.
+    pub generations: Arc<Generations>,
+    /// How their descriptors are encoded.
+    pub descs: DescForm,
     /// Bytes of an inode.
     pub inode_size: usize,
     /// Where the superblock lies in its block.
@@ -53,7 +82,8 @@ impl FreezeHook for Freezer {
 
 impl Freezer {
     fn group(&self, buffer: &Buffer) -> Option<&Group> {
-        self.groups.get(buffer.seed() as usize)
+        let groups = &self.generations.newest().groups;
+        groups.get(buffer.seed() as usize).map(|group| &**group)
     }
 
     fn superblock(&self, data: &mut [u8]) {
@@ -61,16 +91,12 @@ impl Freezer {
     }
 
     fn descriptors(&self, first: u32, data: &mut [u8]) {
-        let groups = &self.groups[first as usize..];
-        for (group, raw) in groups.iter().zip(data.chunks_exact_mut(self.desc_size)) {
-            let desc = group.encode(self.seed, self.bitmap_bytes, self.desc_size >= 64);
-            desc.encode_into(raw);
-            self.csum.set_desc_checksum(group.no, raw);
-        }
+        let groups = &self.generations.newest().groups;
+        self.descs.encode(groups.iter().skip(first as usize), data);
     }
 
     fn inode_table(&self, buffer: &Buffer, data: &mut [u8]) {
-        let Some(seed) = self.seed else { return };
+        let Some(seed) = self.descs.seed else { return };
         let mut dirty = buffer.take_dirty();
         while dirty != 0 {
             let slot = dirty.trailing_zeros();
@@ -84,7 +110,9 @@ impl Freezer {
 
     /// Blocks that belong to one inode.
     fn owned(&self, kind: u8, buffer: &Buffer, data: &mut [u8]) {
-        let Some(fs_seed) = self.seed else { return };
+        let Some(fs_seed) = self.descs.seed else {
+            return;
+        };
         let seed = InodeSeed(buffer.seed());
         match kind {
             kinds::DIR_LEAF => uext4_ondisk::dir_checksum_set(data, seed),
