@@ -94,7 +94,7 @@ impl Filesystem {
         let path = path.as_bytes();
         operation::run("defragment", None, path, || {
             let inode = self.session.resolve(path, NO_FOLLOW)?;
-            let (fs, attr) = (self.engine(), self.vfs().getattr(&inode)?);
+            let (fs, attr) = (self.session.mount.fs(), self.vfs().getattr(&inode)?);
             if !is_owner_or_capable(&attr, self.caller()) {
                 return Err(Errno::EPERM.into());
             }
