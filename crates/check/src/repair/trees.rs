@@ -27,17 +27,20 @@ pub(crate) fn plan(
         return Ok(None);
     }
     let edited = EditedDevice::new(device, edits);
-    let (mut report, mut faults) = (CheckReport::default(), Faults::new(options.faults_max));
-    let stop = &mut |stage, _: &Faults, _: &CheckReport| stage == Stage::Superblock;
-    let superblock = passes::examine(
-        &edited,
-        options,
-        progress,
-        &mut report,
-        &mut faults,
-        None,
-        stop,
-    )?;
+    let examine = |last: Stage| {
+        let (mut report, mut faults) = (CheckReport::default(), Faults::new(options.faults_max));
+        let stop = &mut |stage, _: &Faults, _: &CheckReport| stage == last;
+        passes::examine(
+            &edited,
+            options,
+            progress,
+            &mut report,
+            &mut faults,
+            None,
+            stop,
+        )
+    };
+    let superblock = examine(Stage::Superblock)?;
     let Some(cx) = &superblock.cx else {
         return Ok(None);
     };
@@ -51,16 +54,7 @@ pub(crate) fn plan(
     if linear.is_empty() {
         return Ok(None);
     }
-    let stop = &mut |_, _: &Faults, _: &CheckReport| false;
-    let examined = passes::examine(
-        &edited,
-        options,
-        progress,
-        &mut report,
-        &mut faults,
-        None,
-        stop,
-    )?;
+    let examined = examine(Stage::Groups)?;
     let Some(cx) = &examined.cx else {
         return Ok(None);
     };

@@ -45,12 +45,8 @@ fn smaller(sb: &Superblock, mut raw: RawSuperblock, blocks: u64) -> RawSuperbloc
     let old = &sb.geometry;
     let groups = blocks.saturating_sub(old.first_data_block.into());
     let groups = groups.div_ceil(old.blocks_per_group.into()) as u32;
-    raw.set_blocks_count(blocks);
-    raw.inodes_count = groups.saturating_mul(old.inodes_per_group).into();
-    let share = u128::from(sb.raw.reserved_blocks_count()) * u128::from(blocks);
-    let share = share / u128::from(old.blocks_count.max(1));
-    raw.set_reserved_blocks_count(u64::try_from(share).unwrap_or(0));
-    raw.overhead_clusters = 0.into();
+    raw = raw.with_blocks(blocks).unwrap_or(raw);
+    raw.keep_shares(&sb.raw);
     let descs = groups.div_ceil(old.desc_per_block);
     if old.meta_bg {
         raw.first_meta_bg = old.first_meta_bg.min(descs).into();
