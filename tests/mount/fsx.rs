@@ -101,20 +101,20 @@ fn open(mount: &MountedDir, flags: OFlags) -> Result<File> {
 }
 
 /// Part of a file in memory.
-struct Mapping {
+pub(crate) struct Mapping {
     start: *mut std::ffi::c_void,
     len: usize,
 }
 
 impl Mapping {
-    fn new(file: &File, len: usize) -> Result<Mapping> {
+    pub(crate) fn new(file: &File, len: usize) -> Result<Mapping> {
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: the address is the kernel's choice.
         let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, prot, flags, file, 0)? };
         Ok(Mapping { start, len })
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: as many bytes are mapped, and the file is as long; no other code reads them meanwhile.
         unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.len) }
     }

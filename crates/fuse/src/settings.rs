@@ -47,8 +47,18 @@ impl Synchronous {
     }
 }
 
-/// Pauses the requests of a mount that change something.
+/// What the server of a mount does with its requests and with the kernel's cache.
 pub trait Requests {
+    /// Begins to make the kernel send what programs have written to files and it keeps. Returns a ticket to wait with.
+    fn begin_write_back(&self) -> u64;
+
+    /// Whether all that a ticket stands for was sent and answered. Waits for that, but not for long: the kernel may need this
+    /// thread to answer it.
+    ///
+    /// # Locks
+    /// May sleep.
+    fn is_written_back(&self, ticket: u64) -> bool;
+
     /// Waits for those that run, and lets later ones wait until [`Requests::resume`]; others are answered.
     ///
     /// # Locks

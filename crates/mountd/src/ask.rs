@@ -39,14 +39,21 @@ pub(crate) fn open(dir: &Path) -> Result<OwnedFd, AskError> {
 /// # Errors
 /// It is not done.
 pub(crate) fn ask(dir: &Path, question: &str) -> Result<(), AskError> {
-    let opened = open(dir)?;
+    ask_at(&open(dir)?, question)
+}
+
+/// As [`ask`], of a mounted directory that is open.
+///
+/// # Errors
+/// It is not done.
+pub(crate) fn ask_at(opened: &OwnedFd, question: &str) -> Result<(), AskError> {
     let mut memory = [0_u8; SETTINGS_BYTES];
     let room = memory.get_mut(..question.len());
     // The last byte stays zero.
     let room = room.filter(|room| room.len() < SETTINGS_BYTES);
     let room = room.ok_or_else(|| AskError::Refused("the options are too long".to_owned()))?;
     room.copy_from_slice(question.as_bytes());
-    ask_settings(&opened, &mut memory).map_err(unanswered)?;
+    ask_settings(opened, &mut memory).map_err(unanswered)?;
     let answer = memory.split(|byte| *byte == 0).next().unwrap_or(&memory);
     let answer: Answer = serde_json::from_slice(answer)
         .map_err(|e| AskError::Refused(format!("the server can't be understood: {e}")))?;

@@ -7,6 +7,7 @@ use crate::ask::{self, AskError};
 use crate::mountinfo::{self, MountEntry};
 use crate::process::settings;
 use crate::stats;
+use crate::write_back::write_back;
 use std::io;
 use std::path::Path;
 
@@ -43,8 +44,7 @@ pub fn freeze(dir: &Path) -> Result<(), FreezeError> {
     // Nothing ends the wait for a server that hangs.
     stats::read_from_afar(&dir).map_err(|_| FreezeError::Hung)?;
     // What is written before this call may be in the kernel alone.
-    let opened = ask::open(&dir).map_err(refusal)?;
-    rustix::fs::syncfs(&opened).map_err(io::Error::from)?;
+    write_back(&dir, || {}).map_err(refusal)?;
     ask::ask(&dir, settings::FREEZE).map_err(refusal)
 }
 

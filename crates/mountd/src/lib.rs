@@ -37,6 +37,7 @@ pub mod second_mount;
 pub mod shutdown;
 pub mod stats;
 pub mod unmount;
+mod write_back;
 
 pub use failure::Failure;
 pub use log::{Log, Severity, printable, to_stderr};

@@ -11,6 +11,7 @@ use crate::ask::{self, AskError};
 use crate::mountinfo::{self, MountEntry};
 use crate::options::{OptionError, Options};
 use crate::stats;
+use crate::write_back::write_back;
 use rustix::io::Errno;
 use rustix::mount::mount_remount;
 use std::io;
@@ -81,7 +82,9 @@ pub fn remount(dir: &Path, lists: &[String]) -> Result<(), RemountError> {
     let question = lists.join(",");
     if wanted.read_only && !before.read_only {
         retry_while_busy(|| in_kernel(&dir, wanted))?;
-        return retry_while_busy(|| ask(&dir, &question)).inspect_err(|_| {
+        let written = write_back(&dir, || {}).map_err(unchanged);
+        let changed = written.and_then(|()| retry_while_busy(|| ask(&dir, &question)));
+        return changed.inspect_err(|_| {
             // As it was; the server has changed nothing.
             let _ = in_kernel(&dir, before);
         });
@@ -140,12 +143,16 @@ fn retry_while_busy(change: impl Fn() -> Result<(), RemountError>) -> Result<(),
 
 /// Asks the server for changes.
 fn ask(dir: &Path, question: &str) -> Result<(), RemountError> {
-    ask::ask(dir, question).map_err(|e| match e {
+    ask::ask(dir, question).map_err(unchanged)
+}
+
+fn unchanged(e: AskError) -> RemountError {
+    match e {
         AskError::Busy(message) => RemountError::Busy(message),
         AskError::Host(e) => RemountError::Host(e),
         AskError::Unknown => RemountError::Refused(
             "it keeps its options, as message queues do; unmount it, and mount it again".to_owned(),
         ),
         e => RemountError::Refused(e.to_string()),
-    })
+    }
 }

@@ -225,6 +225,7 @@ classes! {
     TRIM = "trim", Leaf, Refused, "discards of free blocks, and allocations that wait for them";
     OPEN_FILES = "open_files", Leaf, Refused, "a table of open files";
     FUSE_NODES = "fuse_nodes", Leaf, Refused, "nodes that a kernel has references to, one shard";
+    FUSE_INVALIDATIONS = "fuse_invalidations", Leaf, Refused, "the number of notifications to a kernel";
     MQUEUE = "mqueue", Leaf, Refused, "a message queue or its namespace";
     MQUEUE_CALLS = "mqueue_calls", Leaf, Refused, "calls of a mounted namespace that wait";
     REPORTS = "reports", Inner, Refused, "recent log messages of a process, and its open spans";

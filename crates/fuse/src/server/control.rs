@@ -5,10 +5,32 @@ use crate::abi::{input, output};
 use crate::filesystem::{FuseFileSystem, IoctlCall};
 use crate::handler::{put, put_bytes};
 use crate::request::Request;
-use crate::settings::{SETTINGS_BYTES, SETTINGS_IOCTL};
+use crate::settings::{Requests, SETTINGS_BYTES, SETTINGS_IOCTL};
 use serde_json::{Value, json};
+use std::time::Duration;
 use uext4_sync::stat;
 use uext4_vfs::{Capabilities, Errno, FileSystem};
+
+/// How long one question waits for data that the kernel sends.
+const WRITE_BACK_WAIT: Duration = Duration::from_millis(100);
+
+impl<F: FuseFileSystem> Requests for Server<F> {
+    fn begin_write_back(&self) -> u64 {
+        self.invalidator.drop_data(self.nodes.writable())
+    }
+
+    fn is_written_back(&self, ticket: u64) -> bool {
+        self.invalidator.wait(ticket, WRITE_BACK_WAIT)
+    }
+
+    fn pause(&self) -> Result<(), Errno> {
+        self.changes.pause()
+    }
+
+    fn resume(&self) {
+        self.changes.resume();
+    }
+}
 
 impl<F: FuseFileSystem> Server<F> {
     pub(super) fn statfs(&self, out: &mut [u8]) -> Answer {
@@ -59,7 +81,7 @@ impl<F: FuseFileSystem> Server<F> {
         let settings = self.options.settings.as_ref().ok_or(Errno::ENOTTY)?;
         let question = request.payload();
         let question = question.split(|byte| *byte == 0).next().unwrap_or(question);
-        let mut answer = settings.change(request.header.uid, question, &self.changes);
+        let mut answer = settings.change(request.header.uid, question, self);
         answer.resize(SETTINGS_BYTES, 0);
         let head = put(out, &output::Ioctl::default())?;
         let room = out.get_mut(head..).ok_or(Errno::EIO)?;

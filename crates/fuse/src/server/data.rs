@@ -54,8 +54,12 @@ pub(super) fn without_set_id_rights(caller: &Caller, attr: &Attr) -> Caller {
 }
 
 impl<F: FuseFileSystem> Server<F> {
-    /// How the kernel may use a file that was opened with `flags`.
-    pub(super) fn opened(&self, flags: u32) -> output::Open {
+    /// How the kernel may use a node that was opened with `flags`.
+    pub(super) fn opened(&self, id: u64, flags: u32) -> output::Open {
+        if flags & O_ACCMODE != libc::O_RDONLY as u32 {
+            // Before the kernel can map it.
+            self.nodes.mark_writable(id);
+        }
         // Only the kernel's requests change the file, so its cache stays valid.
         let mut how = OpenReply::KEEP_CACHE;
         how.set(OpenReply::NOFLUSH, !self.negotiated.writeback);
@@ -72,7 +76,7 @@ impl<F: FuseFileSystem> Server<F> {
         let arg: input::Open = request.arg()?;
         let node = self.node(request.header.nodeid)?;
         self.prepare_open(request, &node, arg.flags, arg.open_flags)?;
-        Ok(put(out, &self.opened(arg.flags))?)
+        Ok(put(out, &self.opened(request.header.nodeid, arg.flags))?)
     }
 
     /// Checks what the kernel cannot check, and truncates the file for `O_TRUNC`.

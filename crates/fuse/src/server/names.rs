@@ -160,7 +160,7 @@ impl<F: FuseFileSystem> Server<F> {
     fn put_created(&self, out: &mut [u8], node: Node<F>, flags: u32) -> Answer {
         let (entry, _) = self.entry(node)?;
         let at = put(out, &entry)?;
-        let opened = put(&mut out[at..], &self.opened(flags))?;
+        let opened = put(&mut out[at..], &self.opened(entry.nodeid, flags))?;
         Ok(at + opened)
     }
 

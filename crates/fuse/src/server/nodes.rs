@@ -22,6 +22,8 @@ struct Held<N> {
     nlookup: u64,
     /// The kernel may have cached data of it.
     cached: bool,
+    /// It was opened for writing: the kernel may have data of it that it has not sent.
+    writable: bool,
 }
 
 /// Numbers are their own hash: the kernel takes them from the file system, where they follow each other.
@@ -90,6 +92,28 @@ impl<N: Clone> Nodes<N> {
         held.is_some_and(|held| std::mem::take(&mut held.cached))
     }
 
+    /// Marks that the kernel may write data of that node later than it says.
+    pub fn mark_writable(&self, id: u64) {
+        if let Some(held) = self.shard(id).lock().get_mut(&id) {
+            held.writable = true;
+        }
+    }
+
+    /// The nodes of which the kernel may have data that it has not sent.
+    pub fn writable(&self) -> Vec<u64> {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            found.extend(
+                shard
+                    .iter()
+                    .filter(|(_, held)| held.writable)
+                    .map(|(id, _)| *id),
+            );
+        }
+        found
+    }
+
     /// Counts a reference of the kernel.
     pub fn hold(&self, id: u64, node: N) {
         if id == ROOT_ID {
@@ -101,6 +125,7 @@ impl<N: Clone> Nodes<N> {
             node: spare.take().expect("runs at most once"),
             nlookup: 0,
             cached: false,
+            writable: false,
         });
         held.nlookup += 1;
         drop(shard);
@@ -145,6 +170,19 @@ mod tests {
         assert!(!nodes.take_cached(77) && !nodes.take_cached(78));
         assert_eq!(nodes.get_for_cache(77), Some(77));
         assert!(nodes.take_cached(77) && !nodes.take_cached(77));
+    }
+
+    #[test]
+    fn what_is_written_is_known_until_it_is_forgotten() {
+        let nodes = Nodes::new(2);
+        nodes.hold(77, 77);
+        nodes.hold(78, 78);
+        nodes.mark_writable(78);
+        nodes.mark_writable(79);
+        assert_eq!(nodes.writable(), [78]);
+        nodes.forget(78, 1);
+        nodes.hold(78, 78);
+        assert_eq!(nodes.writable(), [0; 0]);
     }
 
     #[test]

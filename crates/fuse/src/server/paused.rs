@@ -12,7 +12,6 @@ use super::Server;
 use crate::abi::{Opcode, input};
 use crate::filesystem::FuseFileSystem;
 use crate::request::Request;
-use crate::settings::Requests;
 use crate::transport::buffer::PAGE;
 use crate::transport::reply::Replier;
 use std::os::fd::OwnedFd;
@@ -192,10 +191,12 @@ impl Changes {
             self.released.lock().extend(waited);
         }
     }
-}
 
-impl Requests for Changes {
-    fn pause(&self) -> Result<(), Errno> {
+    /// Waits for changes that run, and lets later ones wait until [`Changes::resume`].
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: a request that waits would occupy what other requests need.
+    pub fn pause(&self) -> Result<(), Errno> {
         if self.devices.is_empty() {
             return Err(Errno::EOPNOTSUPP);
         }
@@ -203,7 +204,8 @@ impl Requests for Changes {
         Ok(())
     }
 
-    fn resume(&self) {
+    /// Lets changes run.
+    pub fn resume(&self) {
         self.set_paused(false);
     }
 }

@@ -19,8 +19,8 @@ use crate::mountinfo::MountEntry;
 use crate::options::Options;
 use crate::replace;
 use crate::unmount::{UnmountError, UnmountMode, unmount};
+use crate::write_back::write_back;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{Mode, OFlags};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -35,8 +35,8 @@ use uext4_fuse::{KernelFlags, KernelOptions, Mountpoint};
 /// The program that runs, whatever became of its file.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// How long open files' data is waited for when they are cut off.
-const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long an answer is waited for while the data of open files is written.
+const HANG_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What the monitor waits for.
 enum Event {
@@ -257,7 +257,7 @@ impl Monitor {
             Err(e) => self.warn(dir, e),
         }
         if !facts.read_only {
-            self.sync_with_timeout(dir);
+            self.write_back(dir);
         }
         if let Err(e) = mounted.unmount(UnmountMode::Forced) {
             self.warn(dir, e);
@@ -268,19 +268,29 @@ impl Monitor {
         }
     }
 
-    /// Writes the kernel's dirty pages of the mount, unless that takes too long: the server may hang.
-    fn sync_with_timeout(&self, dir: &Path) {
-        let (done, wait) = mpsc::channel();
+    /// Writes the kernel's dirty pages of the mount, unless the server hangs.
+    fn write_back(&self, dir: &Path) {
+        let (progress, wait) = mpsc::channel();
         let of = dir.to_owned();
         thread::spawn(move || {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let synced = rustix::fs::open(&of, flags, Mode::empty()).and_then(rustix::fs::syncfs);
-            let _ = done.send(synced);
+            let alive = || {
+                let _ = progress.send(None);
+            };
+            let written = write_back(&of, alive);
+            let _ = progress.send(Some(written));
         });
-        let lost = match wait.recv_timeout(SYNC_TIMEOUT) {
-            Ok(Ok(())) => return,
-            Ok(Err(e)) => format!("what open files had not written may be lost: {e}"),
-            Err(_) => "what open files had not written is lost: the server does not answer".into(),
+        let lost = loop {
+            match wait.recv_timeout(HANG_TIMEOUT) {
+                Ok(None) => {}
+                Ok(Some(Ok(()))) => return,
+                Ok(Some(Err(e))) => {
+                    break format!("what open files had not written may be lost: {e}");
+                }
+                Err(_) => {
+                    break "what open files had not written is lost: the server does not answer"
+                        .to_owned();
+                }
+            }
         };
         let dir = dir.display();
         self.log.say(Severity::Error, format_args!("{dir}: {lost}"));

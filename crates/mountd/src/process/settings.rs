@@ -1,4 +1,4 @@
-//! The server's part in a remount, a freeze and a thaw: what the image and the requests' handling have of them.
+//! The server's part in a remount, a freeze, a thaw and the kernel's writing back: what the image and the requests' handling have of them.
 //!
 //! # Locking
 //! One of them at a time (`remount`), over those of requests and of the file system.
@@ -33,6 +33,9 @@ const MESSAGE_CHARS_MAX: usize = 500;
 pub const FREEZE: &str = "freeze";
 /// See [`FREEZE`].
 pub const THAW: &str = "thaw";
+/// The request to make the kernel send what it keeps, alone or followed by the ticket that came with the last answer, which is
+/// that the mount is busy until all is sent.
+pub const WRITE_BACK: &str = "write-back ";
 
 /// What of a mounted image can change.
 #[derive(Debug)]
@@ -73,6 +76,9 @@ impl ImageSettings {
             return Err(refused("it is another user's mount"));
         }
         let list = std::str::from_utf8(question).map_err(refused)?;
+        if let Some(ticket) = list.strip_prefix(WRITE_BACK) {
+            return write_back(ticket, requests);
+        }
         let mut options = self.options.lock();
         match list {
             FREEZE => return self.freeze(requests),
@@ -125,6 +131,21 @@ impl ImageSettings {
         let thawed = self.fs.volume.report(self.fs.thaw());
         requests.resume();
         thawed.map_err(|e| refused(format_args!("it is read-only from now on: {e}")))
+    }
+}
+
+/// Makes the kernel send what it keeps, or waits for that for a moment.
+fn write_back(ticket: &str, requests: &dyn Requests) -> Answer {
+    let ticket = match ticket {
+        "" => requests.begin_write_back(),
+        ticket => ticket.parse().map_err(refused)?,
+    };
+    match requests.is_written_back(ticket) {
+        true => Ok(()),
+        false => Err(Refusal {
+            is_busy: true,
+            ..refused(ticket)
+        }),
     }
 }
 

@@ -1,0 +1,94 @@
+//! What programs wrote and the kernel keeps: it is in the image before a mount ends, is frozen or becomes read-only.
+
+use super::{MountedImage, end, signal};
+use crate::fsx::Mapping;
+use rustix::process::{Pid, Signal};
+use uext4_testkit::prelude::*;
+
+/// More than the kernel sends at once.
+const BYTES: usize = 24 << 20;
+
+/// How programs write: with write(2), where the kernel keeps it, and through a mapping, where it always does.
+const MOUNTS: [(&str, bool); 4] = [
+    ("writeback,transport=dev", false),
+    ("writeback,transport=dev,threads=1", false),
+    ("transport=dev", true),
+    ("transport=dev,threads=1", true),
+];
+
+fn data() -> Vec<u8> {
+    (0..BYTES).map(|at| (at / 509) as u8 | 1).collect()
+}
+
+impl MountedImage {
+    /// Writes a file; it stays open.
+    fn write_unsynced(&self, is_mapped: bool) -> (File, Option<Mapping>) {
+        let path = self.path("mnt/file");
+        let mut file = File::create(&path).unwrap();
+        if !is_mapped {
+            file.write_all(&data()).unwrap();
+            return (file, None);
+        }
+        file.set_len(BYTES as u64).unwrap();
+        // A mapping is read as well.
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let mut map = Mapping::new(&file, BYTES).unwrap();
+        map.bytes().copy_from_slice(&data());
+        (file, Some(map))
+    }
+
+    /// An image, not mounted, has what was written.
+    fn assert_written(&self, image: &str, options: &str) {
+        let out = self.run(&["cat", &format!("{image}:/file")]);
+        let data = data();
+        let same = out.stdout.iter().zip(&data).take_while(|(a, b)| a == b);
+        assert_eq!(
+            (same.count(), out.stdout.len()),
+            (BYTES, BYTES),
+            "{options}"
+        );
+    }
+}
+
+#[test]
+fn a_signal_that_ends_a_mount() {
+    let mounted = require!(some MountedImage::new());
+    for (options, is_mapped) in MOUNTS {
+        let child = mounted.foreground(&["-o", options]);
+        let open = mounted.write_unsynced(is_mapped);
+        signal(Pid::from_child(&child), Signal::INT);
+        let (code, said) = end(child);
+        assert_eq!(code, Some(0), "{said}");
+        drop(open);
+        mounted.assert_clean();
+        mounted.assert_written("a.img", options);
+    }
+}
+
+#[test]
+fn a_freeze() {
+    let mounted = require!(some MountedImage::new());
+    for (options, is_mapped) in MOUNTS {
+        mounted.ok(&["mount", "a.img", "mnt", "-o", options]);
+        let open = mounted.write_unsynced(is_mapped);
+        mounted.ok(&["freeze", "mnt"]);
+        fs::copy(mounted.path("a.img"), mounted.path("b.img")).unwrap();
+        mounted.ok(&["thaw", "mnt"]);
+        drop(open);
+        mounted.ok(&["umount", "mnt"]);
+        mounted.assert_written("b.img", options);
+    }
+}
+
+#[test]
+fn a_change_to_read_only() {
+    let mounted = require!(some MountedImage::new());
+    for (options, is_mapped) in MOUNTS {
+        mounted.ok(&["mount", "a.img", "mnt", "-o", options]);
+        drop(mounted.write_unsynced(is_mapped));
+        mounted.ok(&["mount", "-o", "remount,ro", "mnt"]);
+        mounted.assert_clean();
+        mounted.ok(&["umount", "mnt"]);
+        mounted.assert_written("a.img", options);
+    }
+}
