@@ -5,11 +5,11 @@ use crate::dirblock::DirWorker;
 use crate::dirs::{Dir, Dirs};
 use crate::parallel;
 use crate::prelude::*;
+use crate::scan::READ_BYTES;
 
 /// Blocks that a worker takes at once.
 const BATCH: usize = 512;
-/// Blocks of a read at most, and blocks that are read along to make one read of two.
-const RUN_BLOCKS: u64 = 256;
+/// Blocks that are read along to make one read of two.
 const GAP_BLOCKS: u64 = 4;
 
 /// Checks every block of every directory.
@@ -42,6 +42,7 @@ impl DirWorker<'_, '_> {
         let (cx, dirs) = (self.cx, self.dirs);
         let block = |i: &u32| dirs.blocks.get(*i as usize).copied();
         let size = cx.block_size();
+        let run_blocks = (READ_BYTES / size).max(1) as u64;
         let mut buf = std::mem::take(&mut self.buf);
         let mut rest = order;
         while let Some(first) = rest.first().and_then(block) {
@@ -50,7 +51,7 @@ impl DirWorker<'_, '_> {
             let mut n = 0;
             for b in rest.iter().filter_map(block) {
                 let next = b.pblk.0.saturating_add(1);
-                if next > start + RUN_BLOCKS || next > end + 1 + GAP_BLOCKS {
+                if next > start + run_blocks || next > end + 1 + GAP_BLOCKS {
                     break;
                 }
                 end = end.max(next);

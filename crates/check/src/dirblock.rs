@@ -5,6 +5,7 @@ use crate::dirs::{Dir, DirBlock, Dirs, SPAN_EMPTY, SPAN_NODE};
 use crate::fault::printable;
 use crate::names::NameSet;
 use crate::prelude::*;
+use crate::scan::READ_BYTES;
 use std::borrow::Cow;
 use uext4_ondisk::{
     DIRENT_HEADER, Dirent, DxKind, DxView, dir_checksum_verify, dir_data_end, dir_entries,
@@ -48,7 +49,7 @@ impl<'c, 'd> DirWorker<'c, 'd> {
             cx,
             dirs,
             faults: Faults::new(cx.faults_max),
-            buf: Vec::new(),
+            buf: Vec::with_capacity(READ_BYTES),
             names: NameSet::default(),
         }
     }

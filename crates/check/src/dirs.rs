@@ -1,6 +1,7 @@
 //! The table of directories.
 
-use crate::context::{Context, InodeState};
+use crate::context::Context;
+use crate::inode_table::InodeState;
 use crate::prelude::*;
 use crate::scan::{DirBlockFound, DirFound};
 use std::borrow::Cow;
@@ -115,7 +116,11 @@ impl Dirs {
             all.extend(dirs.iter().map(|d| (*d, i)));
         }
         all.sort_unstable_by_key(|(d, _)| d.ino);
-        let mut out = Dirs::default();
+        let mut out = Dirs {
+            dirs: Vec::with_capacity(all.len()),
+            blocks: Vec::with_capacity(parts.iter().map(|(_, blocks)| blocks.len()).sum()),
+            ..Dirs::default()
+        };
         for (found, part) in all {
             let blocks = parts
                 .get(part)

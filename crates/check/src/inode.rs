@@ -1,6 +1,7 @@
 //! One inode: checksum, mode, flags, fields, times, size and block count.
 
-use crate::context::{Context, InodeState};
+use crate::context::Context;
+use crate::inode_table::InodeState;
 use crate::layout::is_hidden;
 use crate::mapping::Mapped;
 use crate::prelude::*;

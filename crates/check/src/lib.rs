@@ -66,6 +66,7 @@ mod filemap;
 mod htree;
 mod inline_dir;
 mod inode;
+mod inode_table;
 mod journal;
 mod layout;
 mod links;

@@ -26,7 +26,7 @@ pub(crate) fn run(cx: &Context<'_>, values: &[Ino], faults: &mut Faults) {
             faults.push(fault.detail(format_args!("{what} quota file has a name")));
         }
     }
-    for ino in cx.inodes.touched().skip_while(|ino| *ino < Ino::ROOT) {
+    for ino in cx.inodes.unsettled().skip_while(|ino| *ino < Ino::ROOT) {
         let state = cx.inodes.state(ino);
         if !state.used() || state.orphan() || (cx.is_reserved(ino) && ino != Ino::ROOT) {
             continue;

@@ -2,7 +2,9 @@
 
 use crate::prelude::*;
 use crate::scan::{DirBlockFound, Scanner};
-use uext4_ondisk::{Corrupt, Extent, ExtentCheck, ExtentNode, Inode, extent_block_checksum_verify};
+use uext4_ondisk::{
+    Corrupt, Extent, ExtentCheck, ExtentNode, Generation, Inode, extent_block_checksum_verify,
+};
 
 /// Pointers of an inode that lead to data.
 const DIRECT: usize = 12;
@@ -17,7 +19,7 @@ const DEPTH_AT: usize = 6;
 #[derive(Debug)]
 pub(crate) struct Mapped {
     pub(crate) ino: Ino,
-    seed: Option<InodeSeed>,
+    generation: Generation,
     file_type: FileType,
     /// Blocks of data and of the tree itself.
     pub(crate) blocks: u64,
@@ -36,7 +38,7 @@ impl Mapped {
     pub(crate) fn nothing(ino: Ino) -> Self {
         Mapped {
             ino,
-            seed: None,
+            generation: Generation(0),
             file_type: FileType::Unknown,
             blocks: 0,
             last: None,
@@ -54,7 +56,7 @@ impl Scanner<'_, '_> {
     /// The device's.
     pub(crate) fn walk(&mut self, ino: Ino, inode: &Inode) -> Result<Mapped> {
         let mut m = Mapped {
-            seed: self.cx.seed.map(|s| inode.seed(s, ino)),
+            generation: inode.generation,
             file_type: inode.file_type(),
             ..Mapped::nothing(ino)
         };
@@ -144,7 +146,8 @@ impl Scanner<'_, '_> {
     fn extent_child(&mut self, m: &mut Mapped, at: Pblk, check: &ExtentCheck) -> Result<()> {
         let mut block = self.take_buf();
         self.cx.view.read(at, &mut block)?;
-        if let Some(seed) = m.seed
+        let seed = self.cx.seed.map(|seed| seed.inode(m.ino, m.generation));
+        if let Some(seed) = seed
             && let Err(e) = extent_block_checksum_verify(&block, seed)
         {
             self.faults.push(e.ino(m.ino).pblk(at));

@@ -4,21 +4,20 @@ use crate::error::{CheckError, Result};
 use uext4_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use uext4_sync::thread;
 
-/// Runs `work` on every item from 0 to `items`, from `threads` threads, each with what `make`
-/// gives, and returns those. Items are handed out in order.
+/// Runs `work` on every item from 0 to `items`, from `threads` threads, each with what `make` gives, and returns those. Items are
+/// handed out in order. `make` runs in the caller, so that buffers lie in the memory that it has freed before.
 ///
 /// # Errors
 /// The first error of any worker; the others stop at their next item.
 pub(crate) fn run<W: Send>(
     threads: usize,
     items: usize,
-    make: impl Fn() -> W + Sync,
+    make: impl Fn() -> W,
     work: impl Fn(&mut W, usize) -> Result<()> + Sync,
 ) -> Result<Vec<W>> {
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
-    let body = || {
-        let mut worker = make();
+    let body = |mut worker: W| {
         while !failed.load(Ordering::Relaxed) {
             let item = next.fetch_add(1, Ordering::Relaxed);
             if item >= items {
@@ -33,10 +32,13 @@ pub(crate) fn run<W: Send>(
     };
     let threads = threads.clamp(1, items.max(1));
     if threads == 1 {
-        return Ok(vec![body()?]);
+        return Ok(vec![body(make())?]);
     }
     thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(body)).collect();
+        let workers: Vec<W> = (0..threads).map(|_| make()).collect();
+        let body = &body;
+        let workers = workers.into_iter();
+        let handles: Vec<_> = workers.map(|w| scope.spawn(move || body(w))).collect();
         let mut done = Vec::with_capacity(threads);
         let mut error: Option<CheckError> = None;
         for handle in handles {

@@ -1,9 +1,10 @@
 //! The order of the passes, and the report.
 
 use crate::bitmap::ClaimBitmap;
-use crate::context::{Context, InodeTable};
+use crate::context::Context;
 use crate::dir_pass;
 use crate::dirs::Dirs;
+use crate::inode_table::InodeTable;
 use crate::prelude::*;
 use crate::quota::Usage;
 use crate::report::{CheckOptions, CheckReport, Progress};

@@ -5,8 +5,8 @@ use crate::parallel;
 use crate::prelude::*;
 use crate::quota::Usage;
 
-/// Bytes of an inode table read at once.
-const READ_BYTES: usize = 1 << 20;
+/// Bytes of an inode table or of directories read at once: few calls, and a worker's share of a cache near its CPU.
+pub(crate) const READ_BYTES: usize = 120 << 10;
 
 /// A directory, as the scan saw it.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +113,7 @@ impl<'c, 'd> Scanner<'c, 'd> {
             counts: Counts::default(),
             usage: Usage::default(),
             pool: Vec::new(),
-            table: Vec::new(),
+            table: Vec::with_capacity(READ_BYTES),
         }
     }
 

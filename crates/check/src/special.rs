@@ -1,7 +1,7 @@
 //! Inodes that are not plain files: reserved ones, symbolic links, devices, pipes and sockets.
 
-use crate::context::InodeState;
 use crate::filemap;
+use crate::inode_table::InodeState;
 use crate::mapping::Mapped;
 use crate::prelude::*;
 use crate::scan::Scanner;

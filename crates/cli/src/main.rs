@@ -135,6 +135,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => e.exit(),
     };
+    drop(matches);
     if matches!(cli.command, Command::Batch(_))
         && (cli.journal.is_some() || cli.no_glob || cli.exclusive_elsewhere)
     {

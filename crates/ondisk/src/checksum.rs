@@ -71,12 +71,17 @@ impl CsumSeed {
     /// The seed of an inode's own structures: extent nodes, directory blocks, orphan file blocks.
     #[inline]
     pub fn inode(self, ino: Ino, generation: Generation) -> InodeSeed {
-        let mut key = [0u8; 8];
-        let (lo, hi) = key.split_at_mut(4);
-        lo.copy_from_slice(&ino.0.to_le_bytes());
-        hi.copy_from_slice(&generation.0.to_le_bytes());
-        InodeSeed(crc32c(self.0, &key))
+        InodeSeed(crc32c(self.0, &inode_key(ino, generation)))
     }
+}
+
+/// Bytes of [`inode_key`].
+pub(crate) const INODE_KEY_BYTES: usize = 8;
+
+/// What comes before an inode's own bytes in its checksums.
+#[inline]
+pub(crate) fn inode_key(ino: Ino, generation: Generation) -> [u8; INODE_KEY_BYTES] {
+    (u64::from(generation.0) << 32 | u64::from(ino.0)).to_le_bytes()
 }
 
 /// The register that checksums of one inode's structures start from.

@@ -11,7 +11,7 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::bytes::{le16, le32, put_le16, put_le32};
-use crate::checksum::{CsumSeed, InodeSeed, crc32c};
+use crate::checksum::{CsumSeed, INODE_KEY_BYTES, InodeSeed, crc32c, inode_key};
 use crate::corrupt::{Corrupt, CorruptKind, Result};
 use crate::features::{Incompat, RoCompat};
 use crate::file_type::{DevNo, FileType};
@@ -475,19 +475,22 @@ impl Inode {
 /// The checksum that an inode's bytes ought to have, and whether its upper half is kept.
 fn inode_checksum(raw: &[u8], fs: CsumSeed, ino: Ino) -> Option<(u32, bool)> {
     let generation = Generation(le32(raw, GENERATION_AT)?);
-    let seed = fs.inode(ino, generation).0;
     let has_hi = raw.len() > GOOD_OLD_INODE_SIZE && le16(raw, EXTRA_ISIZE_AT)? >= 4;
     // One pass over a copy is faster than a chain of short pieces.
     if let Some(all) = raw.first_chunk::<256>()
         && raw.len() == 256
     {
-        let mut copy = *all;
-        put_le16(&mut copy, CSUM_LO_AT, 0)?;
+        let mut bytes = [0; INODE_KEY_BYTES + 256];
+        let (key, copy) = bytes.split_at_mut(INODE_KEY_BYTES);
+        key.copy_from_slice(&inode_key(ino, generation));
+        copy.copy_from_slice(all);
+        put_le16(copy, CSUM_LO_AT, 0)?;
         if has_hi {
-            put_le16(&mut copy, CSUM_HI_AT, 0)?;
+            put_le16(copy, CSUM_HI_AT, 0)?;
         }
-        return Some((crc32c(seed, &copy), has_hi));
+        return Some((crc32c(fs.0, &bytes), has_hi));
     }
+    let seed = fs.inode(ino, generation).0;
     let mut crc = crc32c(seed, raw.get(..CSUM_LO_AT)?);
     crc = crc32c(crc, &[0; 2]);
     if has_hi {

@@ -216,6 +216,7 @@ classes! {
     MQUEUE_ACCOUNTS = "mqueue_accounts", JournalList, Refused, "what the message queues of each user take";
     ICACHE = "icache", Leaf, Refused, "an inode cache bucket, or all of it";
     REGISTRY = "registry", Leaf, Refused, "a shard of the superblock registry";
+    CHECKED_INODES = "checked_inodes", Leaf, Refused, "inodes of a check that are not ordinary, one chunk";
     BUFFER_CACHE = "buffer_cache", Leaf, Refused, "a shard of the metadata block cache";
     GENERATION = "generation", Leaf, Refused, "the counter of inode generations";
     FROZEN = "frozen", Leaf, Refused, "what waits for the end of a freeze";

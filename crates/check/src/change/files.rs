@@ -1,7 +1,7 @@
 //! Files that belong to the file system: made, and removed.
 
 use super::{ChangeError, Result};
-use crate::context::InodeState;
+use crate::inode_table::InodeState;
 use crate::prelude::*;
 use crate::repair::editor::{Editor, now};
 use crate::repair::lost_found;

@@ -38,10 +38,7 @@ pub(super) fn rewrite(ed: &mut Editor<'_, '_>, new: &Superblock, folding: &[Ino]
     }
     let cx = ed.cx;
     let seed = new.has_metadata_csum().then_some(new.csum_seed);
-    let used = cx
-        .inodes
-        .touched()
-        .filter(|ino| cx.inodes.state(*ino).used());
+    let used = cx.inodes.known().filter(|ino| cx.inodes.state(*ino).used());
     let mut attributes = HashSet::new();
     for ino in used.collect::<Vec<_>>() {
         let Some(inode) = ed.decoded(ino)? else {

@@ -25,10 +25,7 @@ impl Numbers {
     /// There are not enough of them; the device's.
     pub(super) fn assign(ed: &mut Editor<'_, '_>, last: Ino) -> Result<Numbers> {
         let cx = ed.cx;
-        let used = cx
-            .inodes
-            .touched()
-            .filter(|ino| cx.inodes.state(*ino).used());
+        let used = cx.inodes.known().filter(|ino| cx.inodes.state(*ino).used());
         let moved: Vec<Ino> = used.filter(|ino| *ino > last).collect();
         if moved.is_empty() {
             return Ok(Numbers::default());

@@ -11,10 +11,7 @@ use crate::prelude::*;
 /// Only the size that it has is enough.
 pub(super) fn least(cx: &Context<'_>) -> Result<u64> {
     let geo = &cx.geo;
-    let inodes = cx
-        .inodes
-        .touched()
-        .filter(|ino| cx.inodes.state(*ino).used());
+    let inodes = cx.inodes.known().filter(|ino| cx.inodes.state(*ino).used());
     let inodes = inodes.count() as u64;
     let metadata = |group: GroupNo| of_metadata(geo, group);
     let all: u64 = (0..geo.groups_count).map(GroupNo).map(metadata).sum();

@@ -66,7 +66,7 @@ impl Mover<'_, '_, '_> {
         let cx = self.ed.cx;
         let used: Vec<Ino> = cx
             .inodes
-            .touched()
+            .known()
             .filter(|ino| cx.inodes.state(*ino).used() && *ino != Ino::RESIZE)
             .collect();
         for ino in used {
