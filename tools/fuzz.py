@@ -19,7 +19,11 @@ RESULTS = ROOT / "crates/testkit/results/fuzz.jsonl"
 COVERAGE = ROOT / "crates/testkit/results/coverage.jsonl"
 # What parses the bytes that a target damages or writes.
 PARSERS = {
-    "archives": ["crates/build/src/source/archive/"],
+    "archives": [
+        "crates/build/src/source/archive/" + name
+        for name in [
+            "acl_text.rs", "attributes.rs", "compression.rs", "container.rs", "digest.rs", "layer.rs", "members.rs", "merge/finish.rs", "merge/mod.rs",
+            "numbers.rs", "pax.rs", "sparse.rs", "spool.rs", "stream.rs"]],
     "attributes": ["crates/ondisk/src/xattr.rs", "crates/ondisk/src/xattr_list.rs", "crates/ondisk/src/acl.rs", "crates/ext4/src/attributes/"],
     "directories": ["crates/ondisk/src/dirent.rs", "crates/ondisk/src/htree.rs", "crates/ondisk/src/hash.rs", "crates/ext4/src/directory/"],
     "extents": [
@@ -33,9 +37,10 @@ PARSERS = {
     "queues": ["crates/mqueue/src/protocol.rs", "crates/mqueue/src/vfs_impl.rs", "crates/mqueue/src/node.rs"],
     "recovery": ["crates/ondisk/src/jbd2.rs", "crates/ondisk/src/jbd2_super.rs", "crates/ondisk/src/jbd2_tag.rs", "crates/jbd2/src/recovery.rs"],
 }
-# What no input reaches and no parser is: functions of such files that only write, only name something for a person, or are the client's; and what
-# sends to the kernel, as a target has no connection. docs/TESTING.md says so.
+# What no input reaches and no parser is: functions of such files that only write, only name something for a person, are the client's, or put
+# directories of the host in place; and what sends to the kernel, as a target has no connection. docs/TESTING.md says so.
 LEFT_OUT = {
+    "crates/build/src/source/archive/merge/mod.rs": ["apply_scan"],
     "crates/ondisk/src/mmp.rs": ["encode_into"],
     "crates/ondisk/src/orphan_file.rs": ["orphan_block_init"],
     "crates/ondisk/src/raw_superblock.rs": ["zeroed", "set_\\w+", "label", "first_error"],
@@ -43,10 +48,10 @@ LEFT_OUT = {
     "crates/ondisk/src/jbd2_super.rs": ["names", "new_empty"],
     "crates/mqueue/src/protocol.rs": ["result_of", "received"],
     "crates/fuse/src/request.rs": ["fmt"],
-    "crates/fuse/src/server/control.rs": ["change_settings", "statistics_json", "locks", "begin_write_back", "is_written_back", "pause", "resume"],
+    "crates/fuse/src/server/control.rs": ["statistics_json", "locks"],
     "crates/fuse/src/server/invalidation.rs": ["new", "drop_data", "wait", "invalidate_and_wait"],
     "crates/fuse/src/server/mod.rs": ["with_transport", "span", "stop"],
-    "crates/fuse/src/server/nodes.rs": ["clear", "take_cached", "writable"],
+    "crates/fuse/src/server/nodes.rs": ["clear", "take_cached"],
 }
 HOST = "x86_64-unknown-linux-gnu"
 BUILD = ["cargo", "+nightly", "fuzz", "build", "--sanitizer", "none"]
@@ -147,8 +152,8 @@ def coverage(targets):
     subprocess.run(["rustup", "component", "add", "--toolchain", "nightly", "llvm-tools"], check=True)
     llvm_cov = pathlib.Path(said("rustc", "+nightly", "--print", "target-libdir")).parent / "bin/llvm-cov"
     program = ROOT / f"target/{HOST}/coverage/{HOST}/release"
-    kept = [line for line in read(COVERAGE) if line["target"] not in targets]
     for target in targets:
+        kept = [line for line in read(COVERAGE) if line["target"] != target]
         subprocess.run(["cargo", "+nightly", "fuzz", "coverage", "--sanitizer", "none", target], cwd=ROOT, check=True)
         shown = said(
             llvm_cov, "show", "-show-instantiations=false", f"-instr-profile={ROOT}/fuzz/coverage/{target}/coverage.profdata", program / target,
@@ -157,7 +162,7 @@ def coverage(targets):
             covered = sum(count > 0 for count in counts)
             kept.append({"target": target, "file": name, "lines": len(counts), "covered": covered} | date_and_commit())
             print(f"{target}: {name}: {covered} of {len(counts)} lines, {100 * covered // max(len(counts), 1)} %", flush=True)
-    write(COVERAGE, sorted(kept, key=lambda line: (line["target"], line["file"])))
+        write(COVERAGE, sorted(kept, key=lambda line: (line["target"], line["file"])))
 
 
 def main():

@@ -6,6 +6,7 @@ use crate::work::{faults, on_a_servers_stack};
 use std::sync::Arc;
 use uext4_block::BlockDevice;
 use uext4_fuse::abi::{Opcode, input as abi};
+use uext4_fuse::settings::{SETTINGS_BYTES, SETTINGS_IOCTL};
 use uext4_fuse::{Handler, Request};
 use uext4_mountd::fuzzing;
 use uext4_mqueue::{Limits, MqueueType, protocol};
@@ -49,6 +50,19 @@ const IOCTLS: [u32; 14] = [
     0xc020_660b,
     0x4100_9432,
     0x8004_5878,
+];
+
+/// What the server of an image is asked for.
+const QUESTIONS: [&str; 9] = [
+    "freeze",
+    "thaw",
+    "thaw",
+    "write-back ",
+    "write-back 1",
+    "ro",
+    "rw,sync",
+    "dirsync,noatime",
+    "none",
 ];
 
 /// Ioctls of a queue, and of the directory.
@@ -243,8 +257,13 @@ fn ioctl(input: &mut Input<'_>, arg: &mut [u8], is_queue: bool) -> Vec<u8> {
         }
         _ => {}
     }
-    let out = u32::from(input.u16() % 20_000);
+    let mut out = u32::from(input.u16() % 20_000);
     let command = match is_queue {
+        false if input.u8().is_multiple_of(3) => {
+            bytes = QUESTIONS[input.below(QUESTIONS.len())].into();
+            out = SETTINGS_BYTES as u32;
+            SETTINGS_IOCTL
+        }
         true => {
             let at = input.below(QUEUE_IOCTLS.len());
             let len = bytes.len().min(protocol::BYTES_MAX);

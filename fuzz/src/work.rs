@@ -72,11 +72,13 @@ pub fn on_a_servers_stack(run: impl FnOnce() + Send) {
     });
 }
 
-/// Whether the verifier finds nothing wrong, and notes no structure that it reads as e2fsck does and that the engine, as the kernel, refuses.
+/// Whether the verifier finds nothing wrong, and notes no structure that it reads as e2fsck does and that the engine, as the kernel,
+/// refuses, nor a pointer of the resize inode to a block that is free.
 fn is_sound(device: &MemoryDevice) -> bool {
-    let is_refused = |note: &Fault| matches!(note.kind, FaultKind::Structure(_));
+    let is_damage =
+        |note: &Fault| matches!(note.kind, FaultKind::Structure(_) | FaultKind::ResizeInode);
     faults(device).is_empty()
-        && check(device).is_ok_and(|report| !report.notes.iter().any(is_refused))
+        && check(device).is_ok_and(|report| !report.notes.iter().any(is_damage))
 }
 
 /// Works on an image: what the verifier finds nothing wrong with, the engine leaves so.

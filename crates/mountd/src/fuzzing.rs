@@ -1,6 +1,8 @@
 //! The request handlers of mounts, without a mount: for fuzzing.
 
 use crate::ext4_adapter::Ext4Adapter;
+use crate::options::Options;
+use crate::process::settings::ImageSettings;
 use crate::queues::{QueueAdapter, QueueServer};
 use std::fs::File;
 use std::io;
@@ -21,11 +23,15 @@ fn connection() -> io::Result<OwnedFd> {
 /// # Errors
 /// The host's, or that of reading the root directory.
 pub fn image_handler(fs: Arc<Ext4>) -> io::Result<impl Handler> {
+    let mut options = ServerOptions::default();
+    let synchronous = Arc::clone(&options.synchronous);
+    let settings = ImageSettings::new(Arc::clone(&fs), &Options::default(), synchronous, 0);
+    options.settings = Some(Arc::new(settings));
     let root = Ext4Adapter::new(fs, 2, 0);
     let invalidator = Invalidator::without_data(&connection()?)?;
-    let options = ServerOptions::default();
     let server = Server::new(root, 1, Negotiated::default(), options, invalidator);
-    server.map_err(io::Error::other)
+    let server = server.map_err(io::Error::other)?;
+    Ok(server.with_devices(&[Arc::new(connection()?)]))
 }
 
 /// The handler of a namespace of message queues.
