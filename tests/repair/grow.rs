@@ -90,7 +90,7 @@ fn a_crash_leaves_the_old_size_or_the_new() {
     require!(have_tools());
     let dir = scratch();
     let path = dir.path().join("grown.img");
-    let share = env_number("UEXT4_TUNE_SHARE", 16);
+    let share = env_number("UEXT4_TUNE_SHARE", 4);
     let mut crashes = Crashes::new(&path, share);
     // With a journal and a resize inode, with meta_bg, without a journal, with orphan_file.
     let share = env_number("UEXT4_TUNE_SHARE", 2) as usize;

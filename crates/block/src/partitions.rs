@@ -2,7 +2,7 @@
 
 use crate::device::BlockDevice;
 use crate::error::{BlockError, BlockOp, EINVAL, Result};
-use crc_fast::{CrcAlgorithm, checksum};
+use crc::{CRC_32_ISO_HDLC, Crc};
 use std::io;
 use uuid::{Uuid, uuid};
 
@@ -69,7 +69,8 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 fn crc(bytes: &[u8]) -> u32 {
-    checksum(CrcAlgorithm::Crc32IsoHdlc, bytes) as u32
+    const TABLE: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
+    TABLE.checksum(bytes)
 }
 
 /// The partitions of a GPT; if the first table is damaged, those of the second.

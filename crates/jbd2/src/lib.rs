@@ -64,5 +64,5 @@ pub use journal::Journal;
 pub use log::{LogFeatures, Opened};
 pub use map::{LogMap, LogRun};
 pub use options::JournalOptions;
-pub use recovery::{RecoveryReport, is_empty, recover, skip};
+pub use recovery::{RecoveryReport, clear, is_empty, recover, skip};
 pub use stats::JournalStats;

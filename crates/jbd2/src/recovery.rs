@@ -158,6 +158,16 @@ pub fn skip(map: &LogMap) -> Result<()> {
     mark_empty(map, &mut sb, first_tid, transactions)
 }
 
+/// Marks a log empty that has one transaction, which is in place: it is not read.
+///
+/// # Errors
+/// A damaged log, or the device's.
+pub fn clear(map: &LogMap) -> Result<()> {
+    let mut sb = read_super(map)?;
+    let first_tid = Tid(sb.raw.sequence.get());
+    mark_empty(map, &mut sb, first_tid, 1)
+}
+
 /// One past the last: what an older, longer run left behind the end never looks like the next.
 fn mark_empty(map: &LogMap, sb: &mut JournalSuper, first: Tid, transactions: u32) -> Result<()> {
     let incompat = sb.incompat - JournalIncompat::FAST_COMMIT;

@@ -3,7 +3,7 @@
 //! The kernel's `crc32c(seed, ..)` is the bare register: no inversion before or after, so a value can
 //! be continued. ext4 starts chains with all ones.
 
-use crc_fast::{CrcAlgorithm, Digest};
+use crc::{CRC_32_MPEG_2, Crc};
 
 use crate::types::{Generation, Ino};
 
@@ -13,16 +13,15 @@ pub const CRC_INIT: u32 = !0;
 /// Continues the crc32c register `seed` over `bytes`.
 #[inline]
 pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
-    let mut d = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(seed));
-    d.update(bytes);
-    d.get_state() as u32
+    !crc32c::crc32c_append(!seed, bytes)
 }
 
 /// Continues the big-endian crc32 register `seed` over `bytes` (journal checksum v1).
 pub fn crc32_be(seed: u32, bytes: &[u8]) -> u32 {
-    let mut d = Digest::new_with_init_state(CrcAlgorithm::Crc32Mpeg2, u64::from(seed));
-    d.update(bytes);
-    d.get_state() as u32
+    const TABLE: Crc<u32> = Crc::<u32>::new(&CRC_32_MPEG_2);
+    let mut digest = TABLE.digest_with_initial(seed);
+    digest.update(bytes);
+    digest.finalize()
 }
 
 #[allow(

@@ -12,7 +12,7 @@ use uext4_block::BlockDevice;
 use uext4_check::{EDIT_UNIT, EditedDevice, FaultKind, LogPlace, Plan};
 use uext4_jbd2::buffer::BufferCache;
 use uext4_jbd2::{
-    Journal, JournalError, JournalOptions, LogFeatures, LogMap, LogRun, Opened, is_empty, recover,
+    Journal, JournalError, JournalOptions, LogFeatures, LogMap, LogRun, Opened, clear, is_empty,
     skip,
 };
 use uext4_ondisk::{Incompat, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
@@ -69,7 +69,7 @@ impl<'p> Transaction<'p> {
         device: &Arc<dyn BlockDevice>,
         plan: &Plan,
     ) -> Result<bool, RepairError> {
-        match self.commit_and_recover(device, plan) {
+        match self.commit_and_write(device, plan) {
             Ok(()) => Ok(true),
             Err(RepairError::Journal(
                 JournalError::TooLarge { .. }
@@ -80,7 +80,7 @@ impl<'p> Transaction<'p> {
         }
     }
 
-    fn commit_and_recover(
+    fn commit_and_write(
         &self,
         device: &Arc<dyn BlockDevice>,
         plan: &Plan,
@@ -123,14 +123,17 @@ impl<'p> Transaction<'p> {
         let (asking, last) = (superblock(true)?, superblock(false)?);
         let journal = self.journal(device, map(), blocks.len())?;
         let committed = commit(&journal, &new, &blocks, (super_block, &asking), block_size);
-        // The commit thread must not write in place what the superblock does not ask for yet; recovery does so.
-        journal.abort(JournalError::Aborted("its blocks are recovered".into()));
+        // The commit thread must not write in place what the superblock does not ask for yet.
+        journal.abort(JournalError::Aborted(
+            "its blocks are written after it".into(),
+        ));
         journal.stop();
         committed?;
         device.write_at(super_block * block_size, &asking)?;
         device.flush()?;
         // From here on the repair has been carried out: no error of the log lets it be written again.
-        recover(&map(), &**device).map_err(RepairError::Recovery)?;
+        write::beside_superblocks(&**device, &plan.edits, self.place)?;
+        clear(&map()).map_err(RepairError::Recovery)?;
         device.write_at(super_block * block_size, &last)?;
         device.flush()?;
         Ok(())

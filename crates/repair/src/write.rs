@@ -20,15 +20,34 @@ pub(crate) fn ordered(
     log: Option<&LogPlace>,
 ) -> Result<(), RepairError> {
     let (fresh, mut used) = edits.split_fresh();
-    let unit = EDIT_UNIT as u64;
-    let superblock = SUPERBLOCK_OFFSET / unit;
-    let superblock = used.take(superblock..superblock + (SUPERBLOCK_SIZE as u64).div_ceil(unit));
+    let superblock = used.take(superblock_units());
     let log = log.map(log_superblock_units);
     let log = log.map_or(Edits::default(), |units| used.take(units));
     for part in [fresh, used, log, superblock] {
         durably(device, &part)?;
     }
     Ok(())
+}
+
+/// Writes edits and makes them durable, but for the superblocks of the file system and of the log.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn beside_superblocks(
+    device: &dyn BlockDevice,
+    edits: &Edits,
+    log: &LogPlace,
+) -> Result<(), RepairError> {
+    let mut edits = edits.clone();
+    edits.take(superblock_units());
+    edits.take(log_superblock_units(log));
+    durably(device, &edits)
+}
+
+fn superblock_units() -> std::ops::Range<u64> {
+    let unit = EDIT_UNIT as u64;
+    let first = SUPERBLOCK_OFFSET / unit;
+    first..first + (SUPERBLOCK_SIZE as u64).div_ceil(unit)
 }
 
 /// Writes the edits of the log's own superblock.

@@ -3,7 +3,7 @@
 use super::chunk::{CHUNK, Chunk};
 use super::disk_cache::DiskCache;
 use super::names::Segment;
-use super::page::{BLOCK, Location, crc32c};
+use super::page::{BLOCK, Location};
 use super::store::{ObjectStore, StoreError, StoreResult, again};
 use crate::remote_stats::CacheCounts;
 use quick_cache::Weighter;
@@ -93,7 +93,7 @@ impl Chunks {
             buf[done..done + len].copy_from_slice(&found[..len]);
             done += len;
         }
-        Ok(done == buf.len() && crc32c(buf) == location.crc)
+        Ok(done == buf.len() && crc32c::crc32c(buf) == location.crc)
     }
 
     /// A chunk, read if this host has it not. Callers of one chunk wait for the first.

@@ -110,8 +110,3 @@ impl Page {
         all.filter(|(_, location)| !location.is_hole())
     }
 }
-
-/// CRC32C.
-pub fn crc32c(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
-}

@@ -1,7 +1,7 @@
 //! The root of an image: what it was at a flush.
 
 use super::names;
-use super::page::{ENTRIES, Page, crc32c};
+use super::page::{ENTRIES, Page};
 use super::store::{ObjectStore, StoreError, StoreResult, again};
 use uuid::Uuid;
 
@@ -147,7 +147,7 @@ impl Root {
         bytes.push(self.is_removed.into());
         bytes.resize(HEADER, 0);
         bytes.extend(self.table.encode());
-        bytes.extend(crc32c(&bytes).to_le_bytes());
+        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
         bytes
     }
 
@@ -163,7 +163,7 @@ impl Root {
         if !body.starts_with(&MAGIC) {
             return Err("is not a root of an image");
         }
-        if crc32c(body) != u32::from_le_bytes(*crc) {
+        if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
             return Err("has a wrong checksum");
         }
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| body[at + i]));

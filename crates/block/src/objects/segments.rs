@@ -3,7 +3,7 @@
 use super::chunks::Chunks;
 use super::map::in_parallel;
 use super::names::Segment;
-use super::page::{BLOCK, Location, crc32c};
+use super::page::{BLOCK, Location};
 use super::store::{ObjectStore, StoreResult, again};
 
 /// Bytes from which on another segment begins.
@@ -37,7 +37,7 @@ impl NewSegments {
         let location = Location {
             segment: self.segment(),
             at: (self.last.len() / BLOCK) as u16,
-            crc: crc32c(bytes),
+            crc: crc32c::crc32c(bytes),
         };
         self.last.extend(bytes);
         location
