@@ -159,6 +159,8 @@ def coverage(targets):
             llvm_cov, "show", "-show-instantiations=false", f"-instr-profile={ROOT}/fuzz/coverage/{target}/coverage.profdata", program / target,
             "-sources", *(ROOT / parser for parser in PARSERS[target]))
         for name, counts in lines_of(shown).items():
+            if not counts:
+                continue
             covered = sum(count > 0 for count in counts)
             kept.append({"target": target, "file": name, "lines": len(counts), "covered": covered} | date_and_commit())
             print(f"{target}: {name}: {covered} of {len(counts)} lines, {100 * covered // max(len(counts), 1)} %", flush=True)
