@@ -60,3 +60,54 @@ fn each_fault_is_asked_about() {
     );
     workdir.assert_clean("a.img");
 }
+
+#[test]
+fn root_gives_up_its_rights_before_the_image_is_read() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root has rights to give up");
+        return;
+    }
+    let workdir = image();
+    for (option, is_confined) in [("", true), ("--no-sandbox", false)] {
+        let command = format!("exec {} check --repair {option} a.img", uext4());
+        let mut script = Command::new("script")
+            .args(["-q", "-e", "-c", &command, "/dev/null"])
+            .current_dir(workdir.dir())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = Vec::new();
+        while !String::from_utf8_lossy(&said).contains("repair it?") {
+            let mut byte = [0];
+            assert_eq!(script.stdout.as_mut().unwrap().read(&mut byte).unwrap(), 1);
+            said.push(byte[0]);
+        }
+        let children = format!("/proc/{0}/task/{0}/children", script.id());
+        let children = fs::read_to_string(children).unwrap();
+        let process = format!("/proc/{}", children.trim());
+        // Of every thread.
+        for task in fs::read_dir(format!("{process}/task")).unwrap() {
+            let task = task.unwrap().path();
+            let status = fs::read_to_string(task.join("status")).unwrap();
+            let has = |line: &str| status.lines().any(|l| l.starts_with(line));
+            let rights = ["CapEff:\t0000000000000000", "Seccomp:\t2", "NoNewPrivs:\t1"];
+            for right in rights {
+                assert_eq!(has(right), is_confined, "{right}: {status}");
+            }
+            assert_eq!(has("Uid:\t0\t0"), !is_confined, "{status}");
+        }
+        let typed = script.stdin.take().unwrap().write_all(b"n\nn\n");
+        typed.unwrap();
+        assert_eq!(script.wait().unwrap().code(), Some(4));
+    }
+    // What it replaces goes to a file that was open before.
+    let code = |args: &[&str]| workdir.run(args).status.code();
+    assert_eq!(
+        code(&["check", "-q", "-y", "--undo", "undo", "a.img"]),
+        Some(1)
+    );
+    workdir.assert_clean("a.img");
+    workdir.ok(&["undo", "undo", "a.img"]);
+    assert_eq!(code(&["check", "-q", "a.img"]), Some(4));
+}

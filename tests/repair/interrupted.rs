@@ -5,6 +5,7 @@
 
 use crate::support::{Base, all_of, contents::Contents, loss::losses, plan, repaired};
 use crate::verifier::{e2fsck, have_tools, scratch, shapes::SHAPES};
+use uext4_repair::UndoPlace;
 use uext4_testkit::device::{Cut, RecordDevice, RecordLog};
 use uext4_testkit::prelude::*;
 
@@ -40,17 +41,17 @@ fn every_write_can_be_the_last() {
             let _ = fs::remove_file(&undo);
             // A device that fails stands for the kill; the undo file is complete before the first write.
             let failing: Arc<dyn BlockDevice> = Arc::new(FailsAt::new(&device, count as u64));
-            let result = uext4_repair::apply(&failing, &planned, Some(&undo));
+            let result = uext4_repair::apply(&failing, &planned, Some(&UndoPlace::new(&undo)));
             assert!(result.is_err(), "{name}: nothing failed at {count}");
             write_part(&*device, &runs, count);
             assert!(
-                uext4_repair::resume(&*device, &undo).expect("resume"),
+                uext4_repair::resume(&*device, &UndoPlace::new(&undo)).expect("resume"),
                 "{name}"
             );
             assert_eq!(all_of(&*device), bytes, "{name}: not put back at {count}");
             let again = plan(&all_of(&*device)).expect("plan");
             let device: Arc<dyn BlockDevice> = device;
-            uext4_repair::apply(&device, &again, Some(&undo)).expect("apply");
+            uext4_repair::apply(&device, &again, Some(&UndoPlace::new(&undo))).expect("apply");
             assert!(all_of(&*device) == whole || again.mends_all(), "{name}");
             uext4_repair::undo(&*device, &undo).expect("undo");
             assert_eq!(all_of(&*device), bytes, "{name}: not undone");

@@ -394,7 +394,7 @@ pub fn has_magic(image: &Path) -> bool {
     // Opening a pipe would wait.
     let name = ImageName::parse(image);
     let holds_data = || fs::metadata(name.path()).is_ok_and(|there| holds_data(&there));
-    if !name.is_remote() && !holds_data() {
+    if !name.is_remote() && !device::is_kept(image) && !holds_data() {
         return false;
     }
     let mut magic = [0; 2];

@@ -51,9 +51,17 @@ impl std::error::Error for Interrupted {}
 /// # Errors
 /// The host refuses.
 pub fn catch() -> Result<()> {
+    catch_after(|| Ok(()))
+}
+
+/// As [`catch`]; `confine` runs when all that takes rights is done and the process has no other thread yet.
+///
+/// # Errors
+/// The host refuses, or as `confine`.
+pub fn catch_after<T>(confine: impl FnOnce() -> Result<T>) -> Result<T> {
     static CAUGHT: OnceLock<()> = OnceLock::new();
     if CAUGHT.set(()).is_err() {
-        return Ok(());
+        return confine();
     }
     let ignored = ignored();
     let wanted = [SIGINT, SIGTERM, SIGHUP];
@@ -61,6 +69,7 @@ pub fn catch() -> Result<()> {
         .into_iter()
         .filter(|signal| ignored & (1 << (signal - 1)) == 0);
     let mut signals = Signals::new(wanted)?;
+    let confined = confine()?;
     let receive = move || {
         let mut first: Option<Instant> = None;
         for signal in signals.forever() {
@@ -83,7 +92,7 @@ pub fn catch() -> Result<()> {
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(receive)?;
-    Ok(())
+    Ok(confined)
 }
 
 /// What was done is forgotten when the command ends early.

@@ -2,7 +2,7 @@
 
 use crate::error::RepairError;
 use crate::log::Transaction;
-use crate::undo_file::{Progress, RUN_BYTES_MAX, UndoFile};
+use crate::undo_file::{Progress, RUN_BYTES_MAX, UndoFile, UndoPlace};
 use crate::write;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use uext4_check::Plan;
 pub fn apply(
     device: &Arc<dyn BlockDevice>,
     plan: &Plan,
-    undo: Option<&Path>,
+    undo: Option<&UndoPlace>,
 ) -> Result<(), RepairError> {
     if plan.edits.is_empty() {
         return Ok(());
@@ -31,10 +31,10 @@ pub fn apply(
         return Err(RepairError::needs_undo(plan));
     }
     copy(&**device, &plan.copies)?;
-    if let Some(path) = undo {
+    if let Some(place) = undo {
         let edits = plan.edits.with_units_of_zeros(&**device)?;
         let runs = edits.runs(RUN_BYTES_MAX);
-        let mut file = UndoFile::create(path, &**device, &runs)?;
+        let mut file = UndoFile::create(place, &**device, &runs)?;
         for (offset, bytes) in &runs {
             device.write_at(*offset, bytes)?;
         }
@@ -79,13 +79,13 @@ fn copy(device: &dyn BlockDevice, copies: &[(u64, u64, u64)]) -> Result<(), Repa
 ///
 /// # Errors
 /// The device's or the undo file's; the file is of a repair that is complete.
-pub fn resume(device: &dyn BlockDevice, undo: &Path) -> Result<bool, RepairError> {
+pub fn resume(device: &dyn BlockDevice, undo: &UndoPlace) -> Result<bool, RepairError> {
     let Some(mut file) = UndoFile::open(undo)? else {
         return Ok(false);
     };
     if file.progress == Progress::Complete {
         return Err(RepairError::Complete {
-            path: undo.to_owned(),
+            path: undo.path().to_owned(),
         });
     }
     file.put_back(device)?;
@@ -100,7 +100,7 @@ pub fn resume(device: &dyn BlockDevice, undo: &Path) -> Result<bool, RepairError
 /// # Crash
 /// Running it again completes it.
 pub fn undo(device: &dyn BlockDevice, undo: &Path) -> Result<(), RepairError> {
-    match UndoFile::open(undo)? {
+    match UndoFile::open(&UndoPlace::new(undo))? {
         Some(mut file) => file.put_back(device),
         None => Err(RepairError::BadUndoFile {
             path: undo.to_owned(),
@@ -130,9 +130,9 @@ mod tests {
         let path = dir.path().join("undo");
         let device = MemoryDevice::from_bytes(&[9; 16384]);
         let before = bytes(&device);
-        drop(UndoFile::create(&path, &device, &runs()).unwrap());
+        drop(UndoFile::create(&UndoPlace::new(&path), &device, &runs()).unwrap());
         device.write_at(1024, &[1; 2048]).unwrap();
-        assert!(resume(&device, &path).unwrap());
+        assert!(resume(&device, &UndoPlace::new(&path)).unwrap());
         assert_eq!(bytes(&device), before);
     }
 
@@ -141,9 +141,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("undo");
         let device = MemoryDevice::from_bytes(&[9; 16384]);
-        let mut file = UndoFile::create(&path, &device, &runs()).unwrap();
+        let place = UndoPlace::new(&path);
+        let mut file = UndoFile::create(&place, &device, &runs()).unwrap();
         let other = MemoryDevice::from_bytes(&[8; 16384]);
-        assert!(resume(&other, &path).is_err());
+        assert!(resume(&other, &UndoPlace::new(&path)).is_err());
         assert_eq!(bytes(&other), [8; 16384]);
         for (offset, new) in runs() {
             device.write_at(offset, &new).unwrap();
@@ -163,11 +164,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("undo");
         let device = MemoryDevice::from_bytes(&[9; 16384]);
-        drop(UndoFile::create(&path, &device, &runs()).unwrap());
+        drop(UndoFile::create(&UndoPlace::new(&path), &device, &runs()).unwrap());
         let whole = std::fs::read(&path).unwrap();
         for len in (0..whole.len()).step_by(7) {
             std::fs::write(&path, &whole[..len]).unwrap();
-            assert!(!resume(&device, &path).unwrap(), "{len}");
+            assert!(!resume(&device, &UndoPlace::new(&path)).unwrap(), "{len}");
         }
     }
 
@@ -177,10 +178,11 @@ mod tests {
         let path = dir.path().join("undo");
         let device = MemoryDevice::from_bytes(&[9; 16384]);
         let before = bytes(&device);
-        let mut file = UndoFile::create(&path, &device, &runs()).unwrap();
+        let place = UndoPlace::new(&path);
+        let mut file = UndoFile::create(&place, &device, &runs()).unwrap();
         device.write_at(1024, &[1; 2048]).unwrap();
         file.complete().unwrap();
-        let refused = resume(&device, &path);
+        let refused = resume(&device, &UndoPlace::new(&path));
         assert!(matches!(refused, Err(RepairError::Complete { .. })));
         undo(&device, &path).unwrap();
         assert_eq!(bytes(&device), before);

@@ -23,3 +23,4 @@ mod write;
 
 pub use apply::{apply, resume, undo};
 pub use error::RepairError;
+pub use undo_file::UndoPlace;

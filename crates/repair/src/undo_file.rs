@@ -7,7 +7,7 @@
 use crate::error::RepairError;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use uext4_block::BlockDevice;
 use uext4_ondisk::{CRC_INIT, crc32c};
 
@@ -18,6 +18,65 @@ const HEADER: usize = 40;
 const RECORD: usize = 16;
 /// Bytes of a record at most.
 pub(crate) const RUN_BYTES_MAX: usize = 1 << 20;
+
+/// Where an undo file is written.
+#[derive(Debug)]
+pub struct UndoPlace {
+    path: PathBuf,
+    opened: Option<OpenPlace>,
+}
+
+#[derive(Debug)]
+struct OpenPlace {
+    file: File,
+    dir: File,
+}
+
+impl UndoPlace {
+    /// A path that is opened when a repair begins.
+    pub fn new(path: &Path) -> UndoPlace {
+        UndoPlace {
+            path: path.to_owned(),
+            opened: None,
+        }
+    }
+
+    /// The same, opened now: for a process that gives up paths before it reads an image. The file is empty until a repair begins.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn open_now(path: &Path) -> Result<UndoPlace, RepairError> {
+        let opened = OpenPlace::new(path).map_err(UndoFile::failed(path))?;
+        Ok(UndoPlace {
+            path: path.to_owned(),
+            opened: Some(opened),
+        })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl OpenPlace {
+    fn new(path: &Path) -> io::Result<OpenPlace> {
+        let mut open = OpenOptions::new();
+        open.read(true).write(true).create(true).truncate(false);
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        Ok(OpenPlace {
+            file: open.open(path)?,
+            dir: File::open(dir.unwrap_or(Path::new(".")))?,
+        })
+    }
+
+    fn try_clone(&self) -> io::Result<OpenPlace> {
+        Ok(OpenPlace {
+            file: self.file.try_clone()?,
+            dir: self.dir.try_clone()?,
+        })
+    }
+}
 
 /// What the repair has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,18 +146,19 @@ impl<'p> UndoFile<'p> {
     /// # Errors
     /// The device's or the host's.
     pub(crate) fn create(
-        path: &'p Path,
+        place: &'p UndoPlace,
         device: &dyn BlockDevice,
         runs: &[(u64, Vec<u8>)],
     ) -> Result<Self, RepairError> {
+        let path = &*place.path;
         let failed = Self::failed(path);
-        let open = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path);
-        let file = open.map_err(&failed)?;
+        let opened = match &place.opened {
+            Some(opened) => opened.try_clone(),
+            None => OpenPlace::new(path),
+        };
+        let OpenPlace { mut file, dir } = opened.map_err(&failed)?;
+        file.set_len(0).map_err(&failed)?;
+        file.rewind().map_err(&failed)?;
         let (device_bytes, records) = (device.len(), runs.len() as u64);
         let mut out = BufWriter::new(&file);
         let head = header(device_bytes, records, Progress::Started);
@@ -117,8 +177,6 @@ impl<'p> UndoFile<'p> {
         out.flush().map_err(&failed)?;
         drop(out);
         file.sync_all().map_err(&failed)?;
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let dir = File::open(dir.unwrap_or(Path::new("."))).map_err(&failed)?;
         dir.sync_all().map_err(&failed)?;
         Ok(UndoFile {
             path,
@@ -133,14 +191,20 @@ impl<'p> UndoFile<'p> {
     ///
     /// # Errors
     /// The host's; the file is something else.
-    pub(crate) fn open(path: &'p Path) -> Result<Option<Self>, RepairError> {
+    pub(crate) fn open(place: &'p UndoPlace) -> Result<Option<Self>, RepairError> {
+        let path = &*place.path;
         let failed = Self::failed(path);
-        let file = match OpenOptions::new().read(true).write(true).open(path) {
+        let opened = match &place.opened {
+            Some(opened) => opened.file.try_clone(),
+            None => OpenOptions::new().read(true).write(true).open(path),
+        };
+        let file = match opened {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(failed(e)),
         };
         let mut head = Vec::new();
+        (&file).rewind().map_err(&failed)?;
         let read = (&file).take(HEADER as u64).read_to_end(&mut head);
         read.map_err(&failed)?;
         if head.is_empty() {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use uext4_block::BlockDevice;
 use uext4_check::{ChangeError, CheckError, Decide, Plan, Progress, Tuning};
-use uext4_repair::RepairError;
+use uext4_repair::{RepairError, UndoPlace};
 
 /// Plans a repair of the image on a device: what to write so that it passes every check. Nothing is written.
 ///
@@ -86,7 +86,7 @@ pub fn plan_shrink(
 pub fn apply_repair(
     device: &Arc<dyn BlockDevice>,
     plan: &Plan,
-    undo: Option<&Path>,
+    undo: Option<&UndoPlace>,
 ) -> Result<(), RepairError> {
     uext4_repair::apply(device, plan, undo)
 }
@@ -95,7 +95,7 @@ pub fn apply_repair(
 ///
 /// # Errors
 /// The device's or the undo file's; the file is of a repair that is complete.
-pub fn resume_repair(device: &dyn BlockDevice, undo: &Path) -> Result<bool, RepairError> {
+pub fn resume_repair(device: &dyn BlockDevice, undo: &UndoPlace) -> Result<bool, RepairError> {
     uext4_repair::resume(device, undo)
 }
 

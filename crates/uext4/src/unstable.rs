@@ -33,7 +33,7 @@ pub use uext4_ext4::{
 pub use uext4_mqueue as mqueue;
 /// The structures of the format, as they are on disk and decoded.
 pub use uext4_ondisk as ondisk;
-pub use uext4_repair::RepairError;
+pub use uext4_repair::{RepairError, UndoPlace};
 /// Statistics of every lock, as `--lock-stat` prints them.
 pub use uext4_sync::stat as lock_stat;
 pub use uext4_vfs::{Attr, DioLock, FileSystem, IcacheVariant, SetAttr, SuperVariant};

@@ -4,7 +4,7 @@ use super::{all_of, contents::Contents, loss::losses, plan, repaired};
 use crate::verifier::{e2fsck, run};
 use uext4_check::Plan;
 use uext4_ondisk::{Incompat, Superblock};
-use uext4_repair::RepairError;
+use uext4_repair::{RepairError, UndoPlace};
 use uext4_testkit::device::{Cut, RecordDevice};
 use uext4_testkit::prelude::*;
 
@@ -18,7 +18,7 @@ pub fn carried_out(bytes: &[u8], plans: &[Plan], undo: &Path) -> Vec<u8> {
     for plan in plans {
         match uext4_repair::apply(&device, plan, None) {
             Err(RepairError::NeedsUndo { .. }) => {
-                uext4_repair::apply(&device, plan, Some(undo)).expect("apply");
+                uext4_repair::apply(&device, plan, Some(&UndoPlace::new(undo))).expect("apply");
                 fs::remove_file(undo).expect("remove");
             }
             done => done.expect("apply"),

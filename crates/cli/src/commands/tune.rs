@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uext4::unstable::ondisk::Feature;
 use uext4::unstable::{
-    ChangeError, RepairError, RepairPlan, Reserved, Tuning, apply_repair, plan_tune, resume_repair,
+    ChangeError, RepairError, RepairPlan, Reserved, Tuning, UndoPlace, apply_repair, plan_tune,
+    resume_repair,
 };
 use uext4::{BlockDevice, CheckOptions, DeviceOptions, ErrorsBehaviour, Filesystem, ImageOptions};
 
@@ -303,7 +304,7 @@ pub fn change(
     let device = device::open(image, &DeviceOptions::read_write())
         .map_err(|e| diagnostics::device(image, e))?;
     if let Some(undo) = undo {
-        resume_repair(&*device, undo)?;
+        resume_repair(&*device, &UndoPlace::new(undo))?;
     }
     let bar = Bar::unless(quiet);
     let mut plans = planned(image, &device, || {
@@ -322,7 +323,7 @@ pub fn change(
         return Err(why).with_context(|| image.display().to_string());
     }
     for plan in &plans {
-        let applied = apply_repair(&device, plan, undo);
+        let applied = apply_repair(&device, plan, undo.map(UndoPlace::new).as_ref());
         applied.with_context(|| image.display().to_string())?;
     }
     Ok(plans)

@@ -1,9 +1,9 @@
 //! The command that helps with what is not an ext4 image.
 
 use super::{HEAD_BYTES, UNKNOWN, in_head, read};
-use crate::{quoted, show};
+use crate::{device, quoted, show};
 use std::path::{Path, PathBuf};
-use uext4::{BlockDevice, BlockError, DeviceOptions, ImageFiles, ImageName, Partition};
+use uext4::{BlockDevice, BlockError, DeviceOptions, ImageName, Partition};
 
 /// Partitions that one line names.
 const NAMED_MAX: usize = 6;
@@ -17,7 +17,7 @@ const VHD_FOOTER_BYTES: u64 = 512;
 /// # Errors
 /// It can't be read, or its name asks for a partition that it does not have.
 pub fn describe(image: &Path) -> Result<String, BlockError> {
-    let files = ImageFiles::open(image, &DeviceOptions::read_only().exclusive(false))?;
+    let files = device::files(image, &DeviceOptions::read_only().exclusive(false))?;
     let name = ImageName::parse(image);
     let (device, found) = match name.partition() {
         Some(_) => (files.device(0, None)?, Vec::new()),

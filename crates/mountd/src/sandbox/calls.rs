@@ -112,6 +112,9 @@ const ALLOWED_HERE: &[libc::c_long] = &[];
 /// Further calls of a server of an image. Its rings are made and restricted before; none can be made or changed later.
 const ALLOWED_FOR_IMAGES: &[libc::c_long] = &[libc::SYS_io_uring_enter];
 
+/// Further calls of a check: its signals go through a pair of sockets that is there before.
+const ALLOWED_FOR_TERMINALS: &[libc::c_long] = &[libc::SYS_sendto];
+
 /// Further calls of a server of queues, which signals processes and reads their users.
 const ALLOWED_FOR_QUEUES: &[libc::c_long] = &[
     libc::SYS_pidfd_open,
@@ -208,6 +211,7 @@ fn allowed(serves: Serves) -> Result<Rules, FilterError> {
     let mut rules = any(ALLOWED);
     rules.extend(any(match serves {
         Serves::Image => ALLOWED_FOR_IMAGES,
+        Serves::Terminal => ALLOWED_FOR_TERMINALS,
         Serves::Queues => ALLOWED_FOR_QUEUES,
     }));
     rules.extend(any(ALLOWED_HERE));
@@ -249,7 +253,13 @@ fn allowed(serves: Serves) -> Result<Rules, FilterError> {
     let ioctls = types
         .into_iter()
         .map(|kind| condition(1, SeccompCmpOp::MaskedEq(IOCTL_TYPE_MASK), kind));
-    rules.insert(libc::SYS_ioctl, ioctls.collect::<Result<_, _>>()?);
+    let mut ioctls: Vec<SeccompRule> = ioctls.collect::<Result<_, _>>()?;
+    if serves == Serves::Terminal {
+        for request in [libc::TCGETS, libc::TIOCGWINSZ] {
+            ioctls.push(condition(1, SeccompCmpOp::Eq, request)?);
+        }
+    }
+    rules.insert(libc::SYS_ioctl, ioctls);
     // As for a descriptor. A path can still be passed beside the flag, which allows reading the attributes of that path.
     let empty_path = libc::AT_EMPTY_PATH;
     rules.insert(libc::SYS_statx, vec![masked(2, empty_path, empty_path)?]);

@@ -1,4 +1,4 @@
-//! The rights that a server gives up before it reads the first byte of an image, or the first request.
+//! The rights that a server gives up before it reads the first byte of an image, or the first request; and a check of images.
 //!
 //! Everything that serving needs is already open: the image, the journal's device, `/dev/fuse`, the socket to
 //! the monitor. So the server needs no path, program, network or other process afterwards.
@@ -121,6 +121,8 @@ impl fmt::Display for Confinement {
 pub enum Serves {
     /// An image, which is not trusted: keeps no right.
     Image,
+    /// A person who has images checked, which are not trusted: keeps the rights to ask what its terminal is and how wide.
+    Terminal,
     /// Message queues: keeps the rights to signal processes that registered, and to find the process of a thread.
     Queues,
 }
@@ -131,11 +133,11 @@ pub enum Serves {
 /// The kernel refuses a step. A kernel without Landlock is not an error, but [`Confinement::warning`].
 pub fn enter(serves: Serves) -> Result<Confinement, SandboxError> {
     // All of this needs capabilities. From inside a user namespace, no process outside can be signalled.
-    let as_user = serves == Serves::Image && !rustix::process::geteuid().is_root();
+    let as_user = serves != Serves::Queues && !rustix::process::geteuid().is_root();
     let namespaces = namespaces::leave(as_user);
     let bounding_set_empty = empty_bounding_set();
     // The superuser's signals are for all processes that ask for them.
-    let unused_user = serves == Serves::Image && namespaces::become_unused_user();
+    let unused_user = serves != Serves::Queues && namespaces::become_unused_user();
     rustix::thread::set_no_new_privs(true).map_err(step("no_new_privs"))?;
     let may_signal = drop_capabilities(serves)?;
     let (landlock_abi, landlock) = deny_paths(serves)?;
@@ -179,7 +181,7 @@ fn empty_bounding_set() -> bool {
 fn drop_capabilities(serves: Serves) -> Result<bool, SandboxError> {
     rustix::thread::clear_ambient_capability_set().map_err(step("ambient capabilities"))?;
     let kept = match serves {
-        Serves::Image => CapabilitySet::empty(),
+        Serves::Image | Serves::Terminal => CapabilitySet::empty(),
         Serves::Queues => rustix::thread::capabilities(None)
             .map_err(step("capabilities"))?
             .effective

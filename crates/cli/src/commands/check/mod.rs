@@ -2,9 +2,11 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | [`confined`] | what a check by root gives up |
 //! | [`paths`] | names of what was found |
 //! | [`repair`] | repairs |
 
+mod confined;
 mod paths;
 mod repair;
 
@@ -18,8 +20,8 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use uext4::unstable::RepairPolicy;
-use uext4::{CheckOptions, CheckReport, DeviceOptions, Fault, FaultLevel};
+use uext4::unstable::{RepairPolicy, UndoPlace};
+use uext4::{CheckReport, Fault, FaultLevel};
 
 /// The exit code when faults were found, as of e2fsck.
 const FAULTS: u8 = 4;
@@ -34,6 +36,8 @@ pub const OPERATIONAL: u8 = 8;
 /// damaged is checked with a backup. Options of e2fsck are understood. A repair is planned first: nothing is written until the
 /// result has passed the check. It is written through the journal of the image, all of it or nothing. Where there is no sound journal, a power loss leaves a
 /// part of it, from which another repair continues. With --undo, what it replaces is kept, and an interrupted repair is undone when it is run again.
+/// Run by root, the process opens the images and the file of --undo, which stays empty if nothing is replaced, and then gives up
+/// every path, capability and network, so that it can be run on images of others; not with images on servers.
 #[derive(Debug, clap::Args)]
 #[command(
     visible_alias = "fsck",
@@ -80,6 +84,9 @@ pub struct Args {
     /// Keep what a repair replaces in this file, for `uext4 undo`
     #[arg(long, value_name = "FILE")]
     undo: Option<PathBuf>,
+    /// Keep the rights of root, which are given up before the images are read
+    #[arg(long)]
+    no_sandbox: bool,
     /// Block of the superblock to use, as --superblock
     #[arg(short = 'b', value_name = "BLOCK")]
     backup: Option<u64>,
@@ -133,11 +140,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(block) = args.backup {
         superblock::set(block);
     }
-    interrupt::catch()?;
+    let mut opened = interrupt::catch_after(|| confined::enter(args))?;
     let (mut code, mut documents) = (0, Vec::new());
     for image in &args.images {
+        if let Some(e) = opened.failure(image) {
+            failures::report(e)?;
+            code = code.max(OPERATIONAL);
+            continue;
+        }
         if let Some(choice) = args.repairs() {
-            match repair_one(args, image, choice) {
+            match repair_one(args, image, choice, opened.undo.as_ref()) {
                 Ok((found, document)) => {
                     code = code.max(found);
                     documents.extend(document);
@@ -185,8 +197,13 @@ impl Args {
 }
 
 /// Repairs an image and prints what was done; returns the exit code, and the document with --json.
-fn repair_one(args: &Args, image: &Path, choice: Choice) -> Result<(u8, Option<Json>)> {
-    let (plan, code) = repair::repair(args, image, choice)?;
+fn repair_one(
+    args: &Args,
+    image: &Path,
+    choice: Choice,
+    undo: Option<&UndoPlace>,
+) -> Result<(u8, Option<Json>)> {
+    let (plan, code) = repair::repair(args, image, choice, undo)?;
     let paths = paths_of(image, &plan.after)?;
     if args.json {
         let mut document = json(image, &plan.after, &paths);
@@ -202,14 +219,10 @@ fn repair_one(args: &Args, image: &Path, choice: Choice) -> Result<(u8, Option<J
 
 /// Checks an image; whether its superblock is damaged comes with the report, as that is of a backup then.
 fn check(args: &Args, image: &Path) -> Result<(CheckReport, bool)> {
-    let options = CheckOptions::new()
-        .threads(args.threads)
-        .faults_max(args.faults);
-    let device = DeviceOptions::read_only().exclusive(!args.force);
-    let opened = superblock::open_to_check(image, &device)
+    let opened = superblock::open_to_check(image, &args.device())
         .map_err(|e| diagnostics::opening_device(image, e))?;
     let bar = Bar::unless(args.quiet || args.json);
-    let checked = uext4::check_on(&*opened.device, &options, &bar);
+    let checked = uext4::check_on(&*opened.device, &args.options(), &bar);
     drop(bar);
     interrupt::check()?;
     let report = checked.map_err(|e| diagnostics::checking(image, e))?;

@@ -9,10 +9,10 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 use uext4::unstable::{
-    DecideRepair, RepairDecision, RepairError, RepairPlan, RepairPolicy, RepairRemedy,
-    apply_repair, plan_repair, plan_rest, read_superblock,
+    DecideRepair, RepairDecision, RepairError, RepairPlan, RepairPolicy, RepairRemedy, UndoPlace,
+    apply_repair, plan_repair, plan_rest, read_superblock, resume_repair,
 };
-use uext4::{BlockDevice, CheckOptions, DeviceOptions, Fault, FaultKind};
+use uext4::{BlockDevice, Fault, FaultKind};
 
 /// The exit code when everything was repaired, as of e2fsck.
 const REPAIRED: u8 = 1;
@@ -64,25 +64,26 @@ impl DecideRepair for Asker<'_> {
 ///
 /// # Errors
 /// The image can't be opened, checked or written.
-pub fn repair(args: &Args, image: &Path, choice: Choice) -> Result<(RepairPlan, u8)> {
+pub fn repair(
+    args: &Args,
+    image: &Path,
+    choice: Choice,
+    undo: Option<&UndoPlace>,
+) -> Result<(RepairPlan, u8)> {
     if matches!(choice, Choice::Ask) && !std::io::stdin().is_terminal() {
         bail!(
             "{}: standard input is not a terminal to ask at; -y repairs everything, -p what loses nothing",
             image.display()
         );
     }
-    let options = CheckOptions::new()
-        .threads(args.threads)
-        .faults_max(args.faults);
-    let device = device::open(image, &DeviceOptions::read_write())
-        .map_err(|e| diagnostics::device(image, e))?;
-    if let Some(undo) = &args.undo
-        && uext4::unstable::resume_repair(&*device, undo)?
+    let device = device::open(image, &args.device()).map_err(|e| diagnostics::device(image, e))?;
+    if let Some(undo) = undo
+        && resume_repair(&*device, undo)?
     {
         show::warn(format_args!(
             "{}: an interrupted repair was undone with {}",
             image.display(),
-            undo.display()
+            undo.path().display()
         ));
     }
     let mut asker = Asker {
@@ -100,8 +101,8 @@ pub fn repair(args: &Args, image: &Path, choice: Choice) -> Result<(RepairPlan, 
     // A bar would be between the questions.
     let quiet = args.quiet || args.json || matches!(choice, Choice::Ask);
     let bar = Bar::unless(quiet);
-    let planned = plan_repair(&*device, &options, decide, &bar).and_then(|plan| {
-        let rest = plan_rest(&*device, &plan, &options, &bar)?;
+    let planned = plan_repair(&*device, &args.options(), decide, &bar).and_then(|plan| {
+        let rest = plan_rest(&*device, &plan, &args.options(), &bar)?;
         Ok((plan, rest))
     });
     drop(bar);
@@ -110,7 +111,7 @@ pub fn repair(args: &Args, image: &Path, choice: Choice) -> Result<(RepairPlan, 
     if let Some(e) = asker.failure {
         return Err(e);
     }
-    let plan = carry_out(args, &device, plan, rest)?;
+    let plan = carry_out(undo, &device, plan, rest)?;
     let removed = |d: &RepairDecision| d.repaired && d.fault.kind == FaultKind::JournalInode;
     if plan.decisions.iter().any(removed)
         && read_superblock(&*device).is_ok_and(|sb| sb.journal_ino().is_none())
@@ -130,14 +131,14 @@ pub fn repair(args: &Args, image: &Path, choice: Choice) -> Result<(RepairPlan, 
 
 /// Carries out a repair and what is to be done after it; returns what was planned.
 fn carry_out(
-    args: &Args,
+    undo: Option<&UndoPlace>,
     device: &Arc<dyn BlockDevice>,
     plan: RepairPlan,
     rest: Vec<RepairPlan>,
 ) -> Result<RepairPlan> {
-    if let Some(undo) = &args.undo {
+    if undo.is_some() {
         let plan = RepairPlan::join(std::iter::once(plan).chain(rest).collect());
-        apply_repair(device, &plan, Some(undo))?;
+        apply_repair(device, &plan, undo)?;
         return Ok(plan);
     }
     apply_repair(device, &plan, None)?;

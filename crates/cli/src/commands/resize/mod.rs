@@ -18,7 +18,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use uext4::unstable::{
-    RepairPlan, apply_repair, plan_grow, plan_shrink, read_superblock, resume_repair,
+    RepairPlan, UndoPlace, apply_repair, plan_grow, plan_shrink, read_superblock, resume_repair,
 };
 use uext4::{BlockDevice, CheckOptions, DeviceOptions, ImageName};
 
@@ -89,7 +89,7 @@ pub fn run(args: &Args) -> Result<()> {
     let device = device::open(image, &DeviceOptions::read_write())
         .map_err(|e| diagnostics::device(image, e))?;
     if let Some(undo) = &args.undo {
-        resume_repair(&*device, undo)?;
+        resume_repair(&*device, &UndoPlace::new(undo))?;
     }
     let superblock =
         || read_superblock(&*device).map_err(|e| diagnostics::opening(image, &e.of_mount()));
@@ -196,7 +196,7 @@ impl Resizer<'_> {
             // The journal does it, where there is one.
             let needs_undo = plan.is_whole && !plan.log_stays;
             let undo = self.args.undo.as_deref().filter(|_| needs_undo);
-            let applied = apply_repair(self.device, plan, undo);
+            let applied = apply_repair(self.device, plan, undo.map(UndoPlace::new).as_ref());
             applied.with_context(|| self.args.image.display().to_string())?;
             // What one step has moved can't be put back once the next one has used its place.
             if let Some(undo) = undo {

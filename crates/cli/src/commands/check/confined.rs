@@ -1,0 +1,82 @@
+//! What a check by root gives up before it reads the first byte of an image: every path, network, capability and user.
+//!
+//! So a host can check and repair an image that somebody else wrote. Images whose clients open connections are checked without.
+
+use super::Args;
+use crate::{device, diagnostics};
+use anyhow::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use uext4::unstable::UndoPlace;
+use uext4::{CheckOptions, DeviceOptions, ImageName};
+use uext4_mountd::sandbox::{self, Serves};
+
+/// The CPUs that the process may use.
+fn cpus() -> usize {
+    static CPUS: OnceLock<usize> = OnceLock::new();
+    *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// What a check has opened.
+#[derive(Default)]
+pub struct Opened {
+    /// Where the undo file is.
+    pub undo: Option<UndoPlace>,
+    /// Why images were not opened.
+    pub failures: Vec<(PathBuf, Error)>,
+}
+
+impl Opened {
+    /// Why an image was not opened, if so.
+    pub fn failure(&mut self, image: &Path) -> Option<Error> {
+        let at = self.failures.iter().position(|(other, _)| other == image)?;
+        Some(self.failures.swap_remove(at).1)
+    }
+}
+
+/// Opens what the command needs and confines the process, if root runs it. The process must have one thread.
+///
+/// # Errors
+/// The undo file can't be opened, or the host refuses a step.
+pub fn enter(args: &Args) -> Result<Opened> {
+    let mut opened = Opened::default();
+    let connects = |image| ImageName::parse(image).connects();
+    let is_confined = rustix::process::geteuid().is_root()
+        && !args.no_sandbox
+        && !args.images.iter().any(|image| connects(image));
+    if !is_confined {
+        opened.undo = args.undo.as_deref().map(UndoPlace::new);
+        return Ok(opened);
+    }
+    for image in &args.images {
+        if let Err(e) = device::keep(image, &args.device()) {
+            let failure = diagnostics::device(image, e);
+            opened.failures.push((image.clone(), failure));
+        }
+    }
+    // A part of the answer is in files.
+    cpus();
+    opened.undo = args.undo.as_deref().map(UndoPlace::open_now).transpose()?;
+    sandbox::enter(Serves::Terminal)?;
+    Ok(opened)
+}
+
+impl Args {
+    /// How images are opened.
+    pub fn device(&self) -> DeviceOptions {
+        match self.repairs().is_some() {
+            true => DeviceOptions::read_write(),
+            false => DeviceOptions::read_only().exclusive(!self.force),
+        }
+    }
+
+    /// How they are checked.
+    pub fn options(&self) -> CheckOptions {
+        let threads = match self.threads {
+            0 => cpus(),
+            threads => threads,
+        };
+        let options = CheckOptions::new().threads(threads);
+        options.faults_max(self.faults)
+    }
+}
