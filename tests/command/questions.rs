@@ -101,7 +101,7 @@ fn root_gives_up_its_rights_before_the_image_is_read() {
         typed.unwrap();
         assert_eq!(script.wait().unwrap().code(), Some(4));
     }
-    // What it replaces goes to a file that was open before.
+    // What it replaces is in a file that was open before.
     let code = |args: &[&str]| workdir.run(args).status.code();
     assert_eq!(
         code(&["check", "-q", "-y", "--undo", "undo", "a.img"]),

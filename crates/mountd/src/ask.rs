@@ -1,6 +1,6 @@
 //! Requests to the server of a mount, through the mounted directory.
 
-use crate::process::settings::{Answer, Refusal};
+use crate::question::{Answer, Refusal};
 use rustix::fs::{Mode, OFlags};
 use std::io;
 use std::os::fd::OwnedFd;

@@ -5,7 +5,7 @@
 
 use crate::ask::{self, AskError};
 use crate::mountinfo::{self, MountEntry};
-use crate::process::settings;
+use crate::question::{FREEZE, THAW};
 use crate::stats;
 use crate::write_back::write_back;
 use std::io;
@@ -45,7 +45,7 @@ pub fn freeze(dir: &Path) -> Result<(), FreezeError> {
     stats::read_from_afar(&dir).map_err(|_| FreezeError::Hung)?;
     // What is written before this call may be in the kernel alone.
     write_back(&dir, || {}).map_err(refusal)?;
-    ask::ask(&dir, settings::FREEZE).map_err(refusal)
+    ask::ask(&dir, FREEZE).map_err(refusal)
 }
 
 /// Lets the changes of a frozen mount continue, and waits for those that waited.
@@ -53,7 +53,7 @@ pub fn freeze(dir: &Path) -> Result<(), FreezeError> {
 /// # Errors
 /// It is not a uext4 mount, or is not frozen.
 pub fn thaw(dir: &Path) -> Result<(), FreezeError> {
-    ask::ask(&ours(dir)?, settings::THAW).map_err(refusal)
+    ask::ask(&ours(dir)?, THAW).map_err(refusal)
 }
 
 fn ours(dir: &Path) -> Result<std::path::PathBuf, FreezeError> {

@@ -27,6 +27,7 @@ pub mod metrics;
 pub mod mountinfo;
 pub mod options;
 pub mod process;
+mod question;
 mod queues;
 pub mod remount;
 mod replace;

@@ -2,10 +2,10 @@
 //!
 //! syncfs(2) of a FUSE mount begins that, and does not wait for its end on Linux 6.16 and later. So the server is asked, through
 //! the mount, to make the kernel drop what it keeps of each file that was opened for writing: the kernel writes that first, and
-//! tells the server when it is done.
+//! the call of the server returns when it is done.
 
 use crate::ask::{self, AskError};
-use crate::process::settings::WRITE_BACK;
+use crate::question::WRITE_BACK;
 use std::io;
 use std::path::Path;
 use std::thread;

@@ -77,7 +77,7 @@ impl CsumSeed {
 /// Bytes of [`inode_key`].
 pub(crate) const INODE_KEY_BYTES: usize = 8;
 
-/// What comes before an inode's own bytes in its checksums.
+/// What precedes an inode's own bytes in its checksums.
 #[inline]
 pub(crate) fn inode_key(ino: Ino, generation: Generation) -> [u8; INODE_KEY_BYTES] {
     (u64::from(generation.0) << 32 | u64::from(ino.0)).to_le_bytes()

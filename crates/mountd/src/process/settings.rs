@@ -4,7 +4,7 @@
 //! One of them at a time (`remount`), over those of requests and of the file system.
 
 use crate::options::Options;
-use serde::{Deserialize, Serialize};
+use crate::question::{Answer, FREEZE, Refusal, THAW, WRITE_BACK};
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
@@ -14,28 +14,8 @@ use uext4::{AtimeUpdate, DataMode, Errno};
 use uext4_fuse::settings::{Requests, Settings, Synchronous};
 use uext4_sync::{Mutex, class};
 
-/// Why a mount stays as it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
-    /// Something is in use; it may be free in a moment.
-    pub is_busy: bool,
-    /// For the user.
-    pub message: String,
-}
-
-/// What a server answers.
-pub type Answer = Result<(), Refusal>;
-
 /// How long a reason may be, so that an answer has room for it however it is written.
 const MESSAGE_CHARS_MAX: usize = 500;
-
-/// The request to freeze the image, and the one to thaw it. No option of a mount has such a name.
-pub const FREEZE: &str = "freeze";
-/// See [`FREEZE`].
-pub const THAW: &str = "thaw";
-/// The request to make the kernel send what it keeps, alone or followed by the ticket that came with the last answer, which is
-/// that the mount is busy until all is sent.
-pub const WRITE_BACK: &str = "write-back ";
 
 /// What of a mounted image can change.
 #[derive(Debug)]

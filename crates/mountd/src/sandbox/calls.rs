@@ -246,20 +246,7 @@ fn allowed(serves: Serves) -> Result<Rules, FilterError> {
         libc::SYS_prctl,
         options.into_iter().collect::<Result<_, _>>()?,
     );
-    let mut types = IOCTL_TYPES.to_vec();
-    if serves == Serves::Queues {
-        types.push(IOCTL_TYPE_PIDFD);
-    }
-    let ioctls = types
-        .into_iter()
-        .map(|kind| condition(1, SeccompCmpOp::MaskedEq(IOCTL_TYPE_MASK), kind));
-    let mut ioctls: Vec<SeccompRule> = ioctls.collect::<Result<_, _>>()?;
-    if serves == Serves::Terminal {
-        for request in [libc::TCGETS, libc::TIOCGWINSZ] {
-            ioctls.push(condition(1, SeccompCmpOp::Eq, request)?);
-        }
-    }
-    rules.insert(libc::SYS_ioctl, ioctls);
+    rules.insert(libc::SYS_ioctl, ioctls(serves)?);
     // As for a descriptor. A path can still be passed beside the flag, which allows reading the attributes of that path.
     let empty_path = libc::AT_EMPTY_PATH;
     rules.insert(libc::SYS_statx, vec![masked(2, empty_path, empty_path)?]);
@@ -282,6 +269,24 @@ fn allowed(serves: Serves) -> Result<Rules, FilterError> {
 }
 
 /// A rule that compares the low 32 bits of an argument.
+/// The ioctls that are allowed.
+fn ioctls(serves: Serves) -> Result<Vec<SeccompRule>, FilterError> {
+    let mut types = IOCTL_TYPES.to_vec();
+    if serves == Serves::Queues {
+        types.push(IOCTL_TYPE_PIDFD);
+    }
+    let ioctls = types
+        .into_iter()
+        .map(|kind| condition(1, SeccompCmpOp::MaskedEq(IOCTL_TYPE_MASK), kind));
+    let mut ioctls: Vec<SeccompRule> = ioctls.collect::<Result<_, _>>()?;
+    if serves == Serves::Terminal {
+        for request in [libc::TCGETS, libc::TIOCGWINSZ] {
+            ioctls.push(condition(1, SeccompCmpOp::Eq, request)?);
+        }
+    }
+    Ok(ioctls)
+}
+
 fn condition(arg: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompRule, FilterError> {
     let condition = SeccompCondition::new(arg, SeccompCmpArgLen::Dword, op, value)?;
     Ok(SeccompRule::new(vec![condition])?)

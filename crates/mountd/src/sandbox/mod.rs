@@ -121,7 +121,7 @@ impl fmt::Display for Confinement {
 pub enum Serves {
     /// An image, which is not trusted: keeps no right.
     Image,
-    /// A person who has images checked, which are not trusted: keeps the rights to ask what its terminal is and how wide.
+    /// Reports on images that are checked, which are not trusted: keeps the rights to ask what its terminal is and how wide.
     Terminal,
     /// Message queues: keeps the rights to signal processes that registered, and to find the process of a thread.
     Queues,

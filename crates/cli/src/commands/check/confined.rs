@@ -1,6 +1,6 @@
 //! What a check by root gives up before it reads the first byte of an image: every path, network, capability and user.
 //!
-//! So a host can check and repair an image that somebody else wrote. Images whose clients open connections are checked without.
+//! So a host can check and repair images that are not trusted. Images whose clients open connections are checked without.
 
 use super::Args;
 use crate::{device, diagnostics};
