@@ -149,6 +149,8 @@ def lines_of(shown):
 
 def coverage(targets):
     """Executes the corpus of each target in a build that counts lines."""
+    gone = [path for target in targets for path in PARSERS[target] if not (ROOT / path).exists()]
+    assert not gone, f"no such files: {gone}"
     subprocess.run(["rustup", "component", "add", "--toolchain", "nightly", "llvm-tools"], check=True)
     llvm_cov = pathlib.Path(said("rustc", "+nightly", "--print", "target-libdir")).parent / "bin/llvm-cov"
     program = ROOT / f"target/{HOST}/coverage/{HOST}/release"

@@ -2,7 +2,7 @@
 
 use crate::*;
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 /// An image in which the root says it has another number of links, and lost+found too.
 fn image() -> Workdir {
@@ -14,17 +14,21 @@ fn image() -> Workdir {
     workdir
 }
 
-/// Runs the command on a terminal of script(1), with these lines typed; its exit code, and what it prints.
-fn answered(workdir: &Workdir, answers: &str) -> (Option<i32>, String) {
-    let command = format!("{} check --repair a.img", uext4());
-    let mut script = Command::new("script");
-    let mut script = script
+/// The command on a terminal of script(1), which gets what is typed.
+fn on_terminal(workdir: &Workdir, option: &str) -> Child {
+    let command = format!("exec {} check --repair {option} a.img", uext4());
+    Command::new("script")
         .args(["-q", "-e", "-c", &command, "/dev/null"])
         .current_dir(workdir.dir())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+/// Types these lines; the exit code, and what is printed.
+fn answered(workdir: &Workdir, answers: &str) -> (Option<i32>, String) {
+    let mut script = on_terminal(workdir, "");
     let typed = script.stdin.take().unwrap().write_all(answers.as_bytes());
     typed.unwrap();
     let out = script.wait_with_output().unwrap();
@@ -69,14 +73,7 @@ fn root_gives_up_its_rights_before_the_image_is_read() {
     }
     let workdir = image();
     for (option, is_confined) in [("", true), ("--no-sandbox", false)] {
-        let command = format!("exec {} check --repair {option} a.img", uext4());
-        let mut script = Command::new("script")
-            .args(["-q", "-e", "-c", &command, "/dev/null"])
-            .current_dir(workdir.dir())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut script = on_terminal(&workdir, option);
         let mut said = Vec::new();
         while !String::from_utf8_lossy(&said).contains("repair it?") {
             let mut byte = [0];
@@ -110,4 +107,18 @@ fn root_gives_up_its_rights_before_the_image_is_read() {
     workdir.assert_clean("a.img");
     workdir.ok(&["undo", "undo", "a.img"]);
     assert_eq!(code(&["check", "-q", "a.img"]), Some(4));
+    // Two names of one file.
+    fs::hard_link(workdir.path("a.img"), workdir.path("b.img")).unwrap();
+    let out = workdir.run(&["check", "-q", "-y", "a.img", "b.img"]);
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert!(said.contains("a.img and b.img are one file"), "{said}");
+    // More images than the usual limit of open files allows.
+    let names: Vec<String> = (0..70).map(|n| format!("{n}.img")).collect();
+    let mut args = vec!["check", "-q", "-y"];
+    for name in &names {
+        fs::copy(workdir.path("a.img"), workdir.path(name)).unwrap();
+        args.push(name);
+    }
+    assert_eq!(code(&args), Some(0));
 }

@@ -12,8 +12,9 @@
 //! | 0 | 1 | in the list |
 //!
 //! # Locking
-//! Bits are relaxed atomics: a pass reads what an earlier pass wrote, and threads are joined in between. A list is under a leaf lock
-//! (`checked_inodes`). An inode is in the list before the bits say so.
+//! A list is under a leaf lock (`checked_inodes`). An inode is in the list, and its bit of a name is set, before its bit as an ordinary one is
+//! cleared (release), which is read first (acquire). All else are relaxed atomics: a pass reads what an earlier pass wrote, and threads are
+//! joined in between.
 
 use crate::prelude::*;
 use std::sync::OnceLock;
@@ -101,11 +102,12 @@ impl Chunk {
     /// The bits of an inode.
     #[inline]
     fn bits(&self, at: usize) -> (bool, bool) {
-        let of = |words: &[AtomicU64; CHUNK_WORDS]| {
+        let of = |words: &[AtomicU64; CHUNK_WORDS], order| {
             let word = words.get(at / 64);
-            word.is_some_and(|word| word.load(Ordering::Relaxed) >> (at % 64) & 1 != 0)
+            word.is_some_and(|word| word.load(order) >> (at % 64) & 1 != 0)
         };
-        (of(&self.ordinary), of(&self.named))
+        let ordinary = of(&self.ordinary, Ordering::Acquire);
+        (ordinary, of(&self.named, Ordering::Relaxed))
     }
 
     /// Sets a bit; true if it was set.
@@ -142,7 +144,7 @@ impl Chunk {
         }
         Self::set(&self.named, at);
         if let Some(word) = self.ordinary.get(at / 64) {
-            word.fetch_and(!(1 << (at % 64)), Ordering::Relaxed);
+            word.fetch_and(!(1 << (at % 64)), Ordering::Release);
         }
     }
 

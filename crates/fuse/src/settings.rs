@@ -59,6 +59,9 @@ pub trait Requests {
     /// May sleep.
     fn is_written_back(&self, ticket: u64) -> bool;
 
+    /// How many writes were answered since the mount.
+    fn writes(&self) -> u64;
+
     /// Waits for those that run, and lets later ones wait until [`Requests::resume`]; others are answered.
     ///
     /// # Locks

@@ -102,6 +102,11 @@ impl Statistics {
         found
     }
 
+    /// How many requests of a kind were answered.
+    pub fn answered(&self, opcode: Opcode) -> u64 {
+        self.operation(opcode).map_or(0, |found| found.count)
+    }
+
     fn operation(&self, opcode: Opcode) -> Option<Operation> {
         let mut classes = [0u64; CLASSES];
         let (mut failures, mut total_ns) = (BTreeMap::new(), 0);

@@ -18,6 +18,6 @@ pub type Answer = Result<(), Refusal>;
 pub const FREEZE: &str = "freeze";
 /// See [`FREEZE`].
 pub const THAW: &str = "thaw";
-/// The request to make the kernel send what it keeps, alone or followed by the ticket that came with the last answer, which is
-/// that the mount is busy until all is sent.
+/// The request to make the kernel send what it keeps, alone or followed by a ticket. Until all is sent, the answer is that the mount is
+/// busy, with the ticket and how many writes were answered.
 pub const WRITE_BACK: &str = "write-back ";

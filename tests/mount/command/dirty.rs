@@ -80,6 +80,42 @@ fn a_freeze() {
     }
 }
 
+/// The end of the mount ends the freeze, and what came after that is written.
+#[test]
+fn a_signal_that_ends_a_frozen_mount() {
+    let mounted = require!(some MountedImage::new());
+    let child = mounted.foreground(&["-o", "transport=dev"]);
+    let (file, map) = mounted.write_unsynced(true);
+    let mut map = map.unwrap();
+    mounted.ok(&["freeze", "mnt"]);
+    let said = mounted.fails(&["freeze", "mnt"]);
+    assert!(said.contains("frozen already"), "{said}");
+    map.bytes().copy_from_slice(&data());
+    signal(Pid::from_child(&child), Signal::INT);
+    let (code, said) = end(child);
+    assert_eq!(code, Some(0), "{said}");
+    drop((file, map));
+    mounted.assert_clean();
+    mounted.assert_written("a.img", "frozen");
+}
+
+/// A freeze that would lack what was written fails.
+#[test]
+fn data_without_space() {
+    let mounted = require!(some MountedImage::new());
+    mounted.ok(&["mount", "a.img", "mnt", "-o", "transport=dev"]);
+    let full = File::create(mounted.path("mnt/full")).unwrap();
+    let room = rustix::fs::fstatvfs(&full).unwrap();
+    let room = (room.f_bfree - 100) * room.f_bsize;
+    rustix::fs::fallocate(&full, rustix::fs::FallocateFlags::empty(), 0, room).unwrap();
+    let (file, map) = mounted.write_unsynced(true);
+    let said = mounted.fails(&["freeze", "mnt"]);
+    assert!(said.contains("space"), "{said}");
+    drop((full, file, map));
+    mounted.ok(&["umount", "mnt"]);
+    mounted.assert_clean();
+}
+
 #[test]
 fn a_change_to_read_only() {
     let mounted = require!(some MountedImage::new());

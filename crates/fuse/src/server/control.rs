@@ -1,7 +1,7 @@
 //! Ioctls, the state of the file system, and the statistics of the mount.
 
 use super::{Answer, Server};
-use crate::abi::{input, output};
+use crate::abi::{Opcode, input, output};
 use crate::filesystem::{FuseFileSystem, IoctlCall};
 use crate::handler::{put, put_bytes};
 use crate::request::Request;
@@ -12,7 +12,7 @@ use uext4_sync::stat;
 use uext4_vfs::{Capabilities, Errno, FileSystem};
 
 /// How long one question waits for data that the kernel sends.
-const WRITE_BACK_WAIT: Duration = Duration::from_millis(100);
+const WRITE_BACK_WAIT: Duration = Duration::from_millis(10);
 
 impl<F: FuseFileSystem> Requests for Server<F> {
     fn begin_write_back(&self) -> u64 {
@@ -21,6 +21,10 @@ impl<F: FuseFileSystem> Requests for Server<F> {
 
     fn is_written_back(&self, ticket: u64) -> bool {
         self.invalidator.wait(ticket, WRITE_BACK_WAIT)
+    }
+
+    fn writes(&self) -> u64 {
+        self.statistics.answered(Opcode::Write)
     }
 
     fn pause(&self) -> Result<(), Errno> {

@@ -9,7 +9,6 @@ use super::request::{MountRequest, Source, WirePath};
 use crate::failure::Failure;
 use crate::options::Options;
 use crate::sandbox::{self, Confinement, Serves};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,7 +48,8 @@ impl Confined {
     pub fn enter(request: &MountRequest) -> Result<Confined, Failure> {
         let mut options = request.options()?;
         let owner = rustix::process::getuid().as_raw();
-        raise_open_files_max();
+        // Each thread takes descriptors.
+        limits::raise_open_files_max();
         if request.sandbox {
             check_confinable(request)?;
         }
@@ -130,19 +130,6 @@ fn check_confinable(request: &MountRequest) -> Result<(), Failure> {
             path.display()
         ))),
     }
-}
-
-/// Each thread takes descriptors, and the usual limit is for programs that use select(2).
-fn raise_open_files_max() {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Where that is refused, so is opening too many files, by name.
-    let _ = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: maximum,
-            maximum,
-        },
-    );
 }
 
 fn open_devices(image: &Path, options: &Options) -> Result<Devices, Failure> {

@@ -60,3 +60,16 @@ fn raise_oom_score() -> std::io::Result<()> {
     let raised = (score + OOM_SCORE_RAISED).min(OOM_SCORE_MAX);
     fs::write(PATH, raised.to_string())
 }
+
+/// Raises the limit of open files: the usual one is for programs that use select(2).
+pub fn raise_open_files_max() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Where that is refused, so is opening too many files, by name.
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: maximum,
+            maximum,
+        },
+    );
+}

@@ -28,7 +28,7 @@
 pub mod background;
 pub mod confined;
 mod descriptors;
-mod limits;
+pub mod limits;
 pub mod monitor;
 pub mod request;
 pub mod server;

@@ -11,12 +11,14 @@ use super::descriptors::close_on_exec;
 use super::request::{Facts, FromServer, MountRequest, Source, ToServer};
 use super::server_stderr::ServerStderr;
 use super::wire::Channel;
+use crate::ask::ask;
 use crate::failure::Failure;
 use crate::log::{Log, Severity, printable};
 use crate::metrics::Metrics;
 use crate::mountinfo;
 use crate::mountinfo::MountEntry;
 use crate::options::Options;
+use crate::question::THAW;
 use crate::replace;
 use crate::unmount::{UnmountError, UnmountMode, unmount};
 use crate::write_back::write_back;
@@ -35,7 +37,7 @@ use uext4_fuse::{KernelFlags, KernelOptions, Mountpoint};
 /// The program that runs, whatever became of its file.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// How long an answer is waited for while the data of open files is written.
+/// How long the server may answer no write while the data of open files is written.
 const HANG_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What the monitor waits for.
@@ -268,15 +270,16 @@ impl Monitor {
         }
     }
 
-    /// Writes the kernel's dirty pages of the mount, unless the server hangs.
+    /// Writes the kernel's dirty pages of the mount, unless the server or its device hangs.
     fn write_back(&self, dir: &Path) {
         let (progress, wait) = mpsc::channel();
         let of = dir.to_owned();
         thread::spawn(move || {
-            let alive = || {
+            // A frozen image takes no writes, and the end of the mount ends that.
+            let _ = ask(&of, THAW);
+            let written = write_back(&of, || {
                 let _ = progress.send(None);
-            };
-            let written = write_back(&of, alive);
+            });
             let _ = progress.send(Some(written));
         });
         let lost = loop {
@@ -287,7 +290,7 @@ impl Monitor {
                     break format!("what open files had not written may be lost: {e}");
                 }
                 Err(_) => {
-                    break "what open files had not written is lost: the server does not answer"
+                    break "what open files had not written is lost: the server does not answer, or its device takes no writes"
                         .to_owned();
                 }
             }

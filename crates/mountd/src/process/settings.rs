@@ -57,7 +57,11 @@ impl ImageSettings {
         }
         let list = std::str::from_utf8(question).map_err(refused)?;
         if let Some(ticket) = list.strip_prefix(WRITE_BACK) {
-            return write_back(ticket, requests);
+            // A frozen image takes no writes.
+            return match self.fs.is_frozen() {
+                true => Err(refused("it is frozen; `uext4 thaw` ends that")),
+                false => write_back(ticket, requests),
+            };
         }
         let mut options = self.options.lock();
         match list {
@@ -124,7 +128,7 @@ fn write_back(ticket: &str, requests: &dyn Requests) -> Answer {
         true => Ok(()),
         false => Err(Refusal {
             is_busy: true,
-            ..refused(ticket)
+            ..refused(format_args!("{ticket} {}", requests.writes()))
         }),
     }
 }

@@ -280,7 +280,7 @@ fn ioctls(serves: Serves) -> Result<Vec<SeccompRule>, FilterError> {
         .map(|kind| condition(1, SeccompCmpOp::MaskedEq(IOCTL_TYPE_MASK), kind));
     let mut ioctls: Vec<SeccompRule> = ioctls.collect::<Result<_, _>>()?;
     if serves == Serves::Terminal {
-        for request in [libc::TCGETS, libc::TIOCGWINSZ] {
+        for request in [libc::TCGETS, libc::TCGETS2, libc::TIOCGWINSZ] {
             ioctls.push(condition(1, SeccompCmpOp::Eq, request)?);
         }
     }

@@ -1,14 +1,17 @@
-//! What a check by root gives up before it reads the first byte of an image: every path, network, capability and user.
+//! What a check by root gives up before it reads an image: every path, network, capability and user. Of a qcow2 image the header is read
+//! before, as that names a backing file.
 //!
-//! So a host can check and repair images that are not trusted. Images whose clients open connections are checked without.
+//! So a host can check and repair images that are not trusted. Images whose clients open connections are checked without; so are names of
+//! one file, which can't be open at once.
 
 use super::Args;
-use crate::{device, diagnostics};
+use crate::{device, diagnostics, show};
 use anyhow::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use uext4::unstable::UndoPlace;
-use uext4::{CheckOptions, DeviceOptions, ImageName};
+use uext4::{CheckOptions, DeviceId, DeviceOptions, ImageName};
+use uext4_mountd::process::limits;
 use uext4_mountd::sandbox::{self, Serves};
 
 /// The CPUs that the process may use.
@@ -40,14 +43,11 @@ impl Opened {
 /// The undo file can't be opened, or the host refuses a step.
 pub fn enter(args: &Args) -> Result<Opened> {
     let mut opened = Opened::default();
-    let connects = |image| ImageName::parse(image).connects();
-    let is_confined = rustix::process::geteuid().is_root()
-        && !args.no_sandbox
-        && !args.images.iter().any(|image| connects(image));
-    if !is_confined {
+    if !rustix::process::geteuid().is_root() || args.no_sandbox || !can_all_be_open(&args.images) {
         opened.undo = args.undo.as_deref().map(UndoPlace::new);
         return Ok(opened);
     }
+    limits::raise_open_files_max();
     for image in &args.images {
         if let Err(e) = device::keep(image, &args.device()) {
             let failure = diagnostics::device(image, e);
@@ -59,6 +59,31 @@ pub fn enter(args: &Args) -> Result<Opened> {
     opened.undo = args.undo.as_deref().map(UndoPlace::open_now).transpose()?;
     sandbox::enter(Serves::Terminal)?;
     Ok(opened)
+}
+
+/// Whether images can be open at once, before the sandbox.
+fn can_all_be_open(images: &[PathBuf]) -> bool {
+    let mut seen: Vec<(DeviceId, &Path)> = Vec::new();
+    for image in images {
+        let name = ImageName::parse(image);
+        if name.connects() {
+            return false;
+        }
+        let Ok(id) = name.identity() else { continue };
+        if let Some((_, other)) = seen
+            .iter()
+            .find(|(other, path)| *other == id && path != image)
+        {
+            show::warn(format_args!(
+                "{} and {} are one file, so that they are checked without the sandbox",
+                show::image(other),
+                show::image(image)
+            ));
+            return false;
+        }
+        seen.push((id, image));
+    }
+    true
 }
 
 impl Args {

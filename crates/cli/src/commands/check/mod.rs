@@ -37,7 +37,7 @@ pub const OPERATIONAL: u8 = 8;
 /// result has passed the check. It is written through the journal of the image, all of it or nothing. Where there is no sound journal, a power loss leaves a
 /// part of it, from which another repair continues. With --undo, what it replaces is kept, and an interrupted repair is undone when it is run again.
 /// Run by root, the process opens the images and the file of --undo, which stays empty if nothing is replaced, and then gives up
-/// every path, capability and network, so that it can be run on images of others; not with images on servers.
+/// every path, capability and network, so that it can be run on images that are not trusted; not with images on servers.
 #[derive(Debug, clap::Args)]
 #[command(
     visible_alias = "fsck",
