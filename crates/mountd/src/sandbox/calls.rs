@@ -268,7 +268,6 @@ fn allowed(serves: Serves) -> Result<Rules, FilterError> {
     Ok(rules)
 }
 
-/// A rule that compares the low 32 bits of an argument.
 /// The ioctls that are allowed.
 fn ioctls(serves: Serves) -> Result<Vec<SeccompRule>, FilterError> {
     let mut types = IOCTL_TYPES.to_vec();
@@ -287,6 +286,7 @@ fn ioctls(serves: Serves) -> Result<Vec<SeccompRule>, FilterError> {
     Ok(ioctls)
 }
 
+/// A rule that compares the low 32 bits of an argument.
 fn condition(arg: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompRule, FilterError> {
     let condition = SeccompCondition::new(arg, SeccompCmpArgLen::Dword, op, value)?;
     Ok(SeccompRule::new(vec![condition])?)
