@@ -85,6 +85,39 @@ fn every_shape_grows() {
     assert!(descs > 0 && (meta > 0 || share > 1), "{descs} {meta}");
 }
 
+/// Bitmaps and counters follow from the files, so that they become right; what is wrong with files stays for a repair.
+#[test]
+fn what_is_not_sound_stays_as_it_is() {
+    require!(have_tools());
+    let dir = scratch();
+    let path = dir.path().join("grown.img");
+    let name = path.to_str().expect("path");
+    let base = Base::make(0, dir.path());
+    let damaged = |command: &str| {
+        fs::write(&path, base.bytes()).expect("write");
+        assert!(
+            run("debugfs", &["-w", "-R", command, name])
+                .status
+                .success()
+        );
+        let mut bytes = fs::read(&path).expect("image");
+        bytes.resize(3 * bytes.len(), 0xa5);
+        bytes
+    };
+    for command in ["sif <2> links_count 9", "sif <12> block[0] 1"] {
+        let planned = plans(&damaged(command));
+        assert!(matches!(planned, Err(ChangeError::Faulty)), "{command}");
+    }
+    for command in ["ssv free_blocks_count 7", "setb 1000 3"] {
+        let mut bytes = damaged(command);
+        for plan in plans(&bytes).expect(command) {
+            bytes = repaired(&bytes, &plan);
+        }
+        let wrong = problems(&Contents::read(base.bytes()), &bytes, &path);
+        assert!(wrong.is_empty(), "{command}: {wrong:?}");
+    }
+}
+
 #[test]
 fn a_crash_leaves_the_old_size_or_the_new() {
     require!(have_tools());

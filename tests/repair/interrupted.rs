@@ -34,7 +34,7 @@ fn every_write_can_be_the_last() {
             _ => continue,
         };
         let whole = repaired(&bytes, &planned);
-        let runs = planned.edits.runs(1 << 20);
+        let runs = planned.edits.runs(1 << 20).collect::<Vec<_>>();
         for count in 0..=runs.len() {
             points += 1;
             let device = Arc::new(MemoryDevice::from_bytes(&bytes));

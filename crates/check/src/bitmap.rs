@@ -50,6 +50,20 @@ impl ClaimBitmap {
         }
     }
 
+    /// Sets those of `len` bits from `at` on that are set in `bytes`, the first bit lowest.
+    pub(crate) fn claim_bits(&self, at: u64, len: u32, bytes: &[u8]) {
+        let words = bytes.as_chunks().0.iter().map(|w| u64::from_le_bytes(*w));
+        for (start, mut word) in (0..len).step_by(64).zip(words) {
+            word &= !0 >> 64u32.saturating_sub(len - start);
+            while word != 0 {
+                let first = word.trailing_zeros();
+                let ones = (word >> first).trailing_ones();
+                self.claim(at + u64::from(start + first), ones.into(), |_| {});
+                word &= !(!0 >> (64 - ones) << first);
+            }
+        }
+    }
+
     /// Sets the first bit from `at` on that is clear, and returns it.
     pub(crate) fn claim_clear(&self, at: u64) -> Option<u64> {
         (at..self.len).find(|bit| {
@@ -197,6 +211,18 @@ mod tests {
         one.claim(0, 64, |_| panic!("was free"));
         let all = bytes(&one, 0, 64);
         assert!(bit(&all, 63) && !bit(&all, 64));
+    }
+
+    #[test]
+    fn bits_of_another_bitmap_are_claimed() {
+        let words = [!0, 0, 0x8000_0000_0000_f0f1, 0xff];
+        let of_words = words.map(u64::to_le_bytes).concat();
+        let map = ClaimBitmap::new(1000);
+        map.claim_bits(40, 196, &of_words);
+        let mut expected = of_words.clone();
+        // The last four are past the end.
+        expected[24] = 0x0f;
+        assert_eq!(bytes(&map, 40, 256), expected);
     }
 
     #[test]

@@ -1,22 +1,21 @@
 //! Changes that are only in memory: what a repair would write.
 
 use crate::prelude::*;
-use std::collections::BTreeSet;
 use std::fmt;
 use uext4_block::{BlockError, BlockOp};
 
 /// Bytes of a unit: the smallest block that ext4 has.
 pub const EDIT_UNIT: usize = 1024;
 
-/// Bytes of a read when changes are compared with a device.
-const READ_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a read when changes are compared with a device: the memory for more is mapped for each anew.
+const READ_BYTES_MAX: usize = 1 << 16;
 
 /// New bytes of a device, in units of [`EDIT_UNIT`] bytes.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Edits {
     units: BTreeMap<u64, Box<[u8; EDIT_UNIT]>>,
-    /// Units of blocks that nothing used before.
-    fresh: BTreeSet<u64>,
+    /// Runs of units of blocks that nothing used before: from the first to before an end; apart from each other.
+    fresh: BTreeMap<u64, u64>,
     /// Lengths of runs of bytes that are zeros where no unit says otherwise, by offset; disjoint. Nothing used them before.
     zeros: BTreeMap<u64, u64>,
 }
@@ -47,7 +46,7 @@ impl Edits {
     pub fn split_fresh(&self) -> (Edits, Edits) {
         let (mut fresh, mut others) = (Edits::default(), Edits::default());
         for (at, bytes) in &self.units {
-            let part = match self.fresh.contains(at) {
+            let part = match self.is_fresh(*at) {
                 true => &mut fresh,
                 false => &mut others,
             };
@@ -113,26 +112,40 @@ impl Edits {
     /// Notes that nothing used a range of bytes before.
     pub(crate) fn mark_fresh(&mut self, offset: u64, bytes: u64) {
         let unit = EDIT_UNIT as u64;
-        self.fresh
-            .extend(offset / unit..offset.saturating_add(bytes) / unit);
+        self.add_fresh(offset / unit, offset.saturating_add(bytes) / unit);
+    }
+
+    fn add_fresh(&mut self, mut first: u64, mut end: u64) {
+        while let Some((at, to)) = self.fresh.range(..=end).next_back()
+            && *to >= first
+        {
+            (first, end) = (first.min(*at), end.max(*to));
+            let at = *at;
+            self.fresh.remove(&at);
+        }
+        self.fresh.insert(first, end);
+    }
+
+    fn is_fresh(&self, at: u64) -> bool {
+        let run = self.fresh.range(..=at).next_back();
+        run.is_some_and(|(_, end)| at < *end)
     }
 
     /// Runs of bytes that change, each with its offset in bytes, in order; none is longer than `bytes_max`.
-    pub fn runs(&self, bytes_max: usize) -> Vec<(u64, Vec<u8>)> {
-        let mut runs: Vec<(u64, Vec<u8>)> = Vec::new();
-        for (at, bytes) in self.units() {
-            let offset = at.saturating_mul(EDIT_UNIT as u64);
-            match runs.last_mut() {
-                Some((start, run))
-                    if start.saturating_add(run.len() as u64) == offset
-                        && run.len().saturating_add(EDIT_UNIT) <= bytes_max =>
-                {
-                    run.extend_from_slice(bytes);
-                }
-                _ => runs.push((offset, bytes.to_vec())),
+    pub fn runs(&self, bytes_max: usize) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        let mut units = self.units().peekable();
+        std::iter::from_fn(move || {
+            let (first, bytes) = units.next()?;
+            let mut run = bytes.to_vec();
+            let mut end = first + 1;
+            while run.len() + EDIT_UNIT <= bytes_max
+                && let Some((_, bytes)) = units.next_if(|(at, _)| *at == end)
+            {
+                run.extend_from_slice(bytes);
+                end += 1;
             }
-        }
-        runs
+            Some((first.saturating_mul(EDIT_UNIT as u64), run))
+        })
     }
 
     /// Changes whole units from byte `offset` on.
@@ -174,7 +187,9 @@ impl Edits {
     /// Takes over later changes.
     pub(crate) fn absorb(&mut self, later: Edits) {
         self.units.extend(later.units);
-        self.fresh.extend(later.fresh);
+        for (first, end) in later.fresh {
+            self.add_fresh(first, end);
+        }
         self.zeros.extend(later.zeros);
     }
 
@@ -290,6 +305,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn fresh_runs_are_merged() {
+        let mut edits = Edits::default();
+        for (first, end) in [(10, 20), (30, 40), (20, 22), (5, 8), (8, 9), (0, 50)] {
+            edits.add_fresh(first, end);
+            assert!(edits.is_fresh(first) && edits.is_fresh(end - 1), "{first}");
+        }
+        assert!(!edits.is_fresh(50));
+        assert_eq!(edits.fresh.len(), 1);
+    }
+
+    #[test]
     fn edits_cover_what_is_read() {
         let mut edits = Edits::default();
         edits.write(2048, &[7; 2048]);
@@ -304,7 +330,7 @@ mod tests {
         let mut tail = [1; 200];
         edits.apply(4000, &mut tail);
         assert_eq!((tail[95], tail[96]), (7, 1));
-        assert_eq!(edits.runs(1 << 20).len(), 1);
-        assert_eq!(edits.runs(1024).len(), 2);
+        assert_eq!(edits.runs(1 << 20).count(), 1);
+        assert_eq!(edits.runs(1024).count(), 2);
     }
 }

@@ -113,7 +113,10 @@ impl Scanner<'_, '_> {
             found.blocks += 1;
             self.cx.view.read(Pblk(have), &mut block)?;
             let mut wrong = None;
-            for j in 0..per_block {
+            let pairs = block.as_chunks::<8>().0;
+            let last = pairs.iter().rposition(|pair| *pair != [0; 8]);
+            let set = last.map_or(0, |last| 2 * (last + 1)).max(backups.len());
+            for j in 0..per_block.min(set as u32) {
                 let backup = backups
                     .get(j as usize)
                     .map_or(0, |b| have.saturating_add(*b));

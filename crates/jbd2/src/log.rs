@@ -315,7 +315,8 @@ fn set_features(map: &LogMap, mut sb: JournalSuper, features: LogFeatures) -> Re
         // Version 1 checksums exclude the newer ones.
         sb.raw.feature_compat = 0.into();
     }
-    write_super(map, &mut sb)?;
+    // The write that starts the log makes it durable.
+    map.write(0, &super_block(map, &mut sb))?;
     let mut block = vec![0; map.block_size()];
     map.read(0, &mut block)?;
     Ok(JournalSuper::parse(&block, map.block_size() as u32)?)
@@ -323,11 +324,16 @@ fn set_features(map: &LogMap, mut sb: JournalSuper, features: LogFeatures) -> Re
 
 /// Writes the log's superblock, durably.
 pub(crate) fn write_super(map: &LogMap, sb: &mut JournalSuper) -> Result<()> {
+    map.write_fua(0, &super_block(map, sb))
+}
+
+/// The block with the log's superblock, with its checksum.
+pub(crate) fn super_block(map: &LogMap, sb: &mut JournalSuper) -> Vec<u8> {
     sb.raw.update_checksum();
     let mut block = vec![0; map.block_size()];
     let bytes = sb.bytes();
     if let Some(head) = block.get_mut(..bytes.len()) {
         head.copy_from_slice(bytes);
     }
-    map.write_fua(0, &block)
+    block
 }

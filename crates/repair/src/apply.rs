@@ -33,7 +33,7 @@ pub fn apply(
     copy(&**device, &plan.copies)?;
     if let Some(place) = undo {
         let edits = plan.edits.with_units_of_zeros(&**device)?;
-        let runs = edits.runs(RUN_BYTES_MAX);
+        let runs = edits.runs(RUN_BYTES_MAX).collect::<Vec<_>>();
         let mut file = UndoFile::create(place, &**device, &runs)?;
         for (offset, bytes) in &runs {
             device.write_at(*offset, bytes)?;
@@ -44,9 +44,7 @@ pub fn apply(
     for (offset, len) in plan.edits.zeros() {
         device.zero(offset, len)?;
     }
-    if !plan.first.is_empty() {
-        write::durably(&**device, &plan.first)?;
-    }
+    write::edits(&**device, &plan.first)?;
     if let Some(transaction) = Transaction::of(plan)
         && transaction.run(device, plan)?
     {
@@ -55,10 +53,11 @@ pub fn apply(
     if plan.is_whole {
         return Err(RepairError::needs_undo(plan));
     }
+    device.flush()?;
     write::ordered(&**device, &plan.edits, plan.log.as_ref())
 }
 
-/// Copies bytes within a device, and makes the copies durable.
+/// Copies bytes within a device. A flush makes the copies durable.
 fn copy(device: &dyn BlockDevice, copies: &[(u64, u64, u64)]) -> Result<(), RepairError> {
     let mut buf = vec![0; RUN_BYTES_MAX];
     for (from, to, bytes) in copies {
@@ -69,10 +68,7 @@ fn copy(device: &dyn BlockDevice, copies: &[(u64, u64, u64)]) -> Result<(), Repa
             device.write_at(to + at, part)?;
         }
     }
-    match copies.is_empty() {
-        true => Ok(()),
-        false => Ok(device.flush()?),
-    }
+    Ok(())
 }
 
 /// Undoes the part of a repair that was interrupted, before it is planned again. True if there was such a part.

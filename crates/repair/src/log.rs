@@ -7,6 +7,7 @@
 use crate::error::RepairError;
 use crate::write;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use uext4_block::BlockDevice;
 use uext4_check::{EDIT_UNIT, EditedDevice, FaultKind, LogPlace, Plan};
@@ -19,6 +20,8 @@ use uext4_ondisk::{Incompat, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 
 /// Blocks of a run of a file at most.
 const RUN_BLOCKS_MAX: u64 = 1 << 16;
+/// Bytes of a read or write: the memory for more is mapped for each anew.
+const READ_BYTES_MAX: u64 = 1 << 16;
 
 /// A transaction that can be made of the edits of a plan.
 pub(crate) struct Transaction<'p> {
@@ -106,8 +109,9 @@ impl<'p> Transaction<'p> {
         }
         let new = EditedDevice::new(&**device, &plan.edits);
         let super_block = SUPERBLOCK_OFFSET / block_size;
-        let mut blocks = self.changed(&**device, &new)?;
-        blocks.retain(|block| *block != super_block);
+        let mut changed = self.changed(&**device, &new)?;
+        changed.retain(|block| *block != super_block);
+        let runs = runs(changed.iter().copied(), block_size);
         let superblock = |asks: bool| -> Result<Vec<u8>, RepairError> {
             let mut block = vec![0; block_size as usize];
             new.read_at(super_block * block_size, &mut block)?;
@@ -121,8 +125,8 @@ impl<'p> Transaction<'p> {
             Ok(block)
         };
         let (asking, last) = (superblock(true)?, superblock(false)?);
-        let journal = self.journal(device, map(), blocks.len())?;
-        let committed = commit(&journal, &new, &blocks, (super_block, &asking), block_size);
+        let journal = self.journal(device, map(), changed.len())?;
+        let committed = commit(&journal, &new, &runs, (super_block, &asking));
         // The commit thread must not write in place what the superblock does not ask for yet.
         journal.abort(JournalError::Aborted(
             "its blocks are written after it".into(),
@@ -132,11 +136,14 @@ impl<'p> Transaction<'p> {
         device.write_at(super_block * block_size, &asking)?;
         device.flush()?;
         // From here on the repair has been carried out: no error of the log lets it be written again.
-        write::beside_superblocks(&**device, &plan.edits, self.place)?;
+        for run in &runs {
+            device.write_at(run.start * block_size, &read(&new, run, block_size)?)?;
+        }
+        device.flush()?;
+        // Either may become durable without the other.
         clear(&map()).map_err(RepairError::Recovery)?;
         device.write_at(super_block * block_size, &last)?;
-        device.flush()?;
-        Ok(())
+        Ok(device.flush()?)
     }
 }
 
@@ -172,34 +179,59 @@ impl Transaction<'_> {
         device: &dyn BlockDevice,
         new: &dyn BlockDevice,
     ) -> Result<Vec<u64>, RepairError> {
-        let size = self.place.block_size as usize;
-        let (mut is, mut will_be) = (vec![0; size], vec![0; size]);
-        let mut blocks = Vec::new();
-        for block in &self.blocks {
-            device.read_at(block * size as u64, &mut is)?;
-            new.read_at(block * size as u64, &mut will_be)?;
-            if is != will_be {
-                blocks.push(*block);
-            }
+        let size = u64::from(self.place.block_size);
+        let mut changed = Vec::new();
+        for run in runs(self.blocks.iter().copied(), size) {
+            let (is, will_be) = (read(device, &run, size)?, read(new, &run, size)?);
+            let contents = is.chunks(size as usize).zip(will_be.chunks(size as usize));
+            let differing = run.zip(contents).filter(|(_, (is, will_be))| is != will_be);
+            changed.extend(differing.map(|(block, _)| block));
         }
-        Ok(blocks)
+        Ok(changed)
     }
+}
+
+/// Runs of blocks that follow each other, of [`READ_BYTES_MAX`] bytes at most.
+fn runs(blocks: impl Iterator<Item = u64>, block_size: u64) -> Vec<Range<u64>> {
+    let most = (READ_BYTES_MAX / block_size).max(1);
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for block in blocks {
+        match runs.last_mut() {
+            Some(run) if run.end == block && run.end - run.start < most => run.end += 1,
+            _ => runs.push(block..block + 1),
+        }
+    }
+    runs
+}
+
+/// What a run of blocks holds.
+fn read(
+    device: &dyn BlockDevice,
+    run: &Range<u64>,
+    block_size: u64,
+) -> Result<Vec<u8>, RepairError> {
+    let mut content = vec![0; ((run.end - run.start) * block_size) as usize];
+    device.read_at(run.start * block_size, &mut content)?;
+    Ok(content)
 }
 
 /// Commits the new content of blocks, and that of the superblock's.
 fn commit(
     journal: &Journal,
     new: &dyn BlockDevice,
-    blocks: &[u64],
+    runs: &[Range<u64>],
     superblock: (u64, &[u8]),
-    block_size: u64,
 ) -> Result<(), RepairError> {
-    let credits = u32::try_from(blocks.len().saturating_add(1)).unwrap_or(u32::MAX);
+    let size = superblock.1.len();
+    let blocks: u64 = runs.iter().map(|run| run.end - run.start).sum();
+    let credits = u32::try_from(blocks.saturating_add(1)).unwrap_or(u32::MAX);
     let handle = journal.start(credits)?;
-    for block in blocks {
-        let buffer = journal.cache().get_unread(*block);
-        let mut content = handle.create(&buffer)?;
-        new.read_at(block * block_size, content.data_mut())?;
+    for run in runs {
+        let content = read(new, run, size as u64)?;
+        for (block, content) in run.clone().zip(content.chunks(size)) {
+            let buffer = journal.cache().get_unread(block);
+            handle.create(&buffer)?.data_mut().copy_from_slice(content);
+        }
     }
     let buffer = journal.cache().get_unread(superblock.0);
     let mut content = handle.create(&buffer)?;

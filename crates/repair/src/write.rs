@@ -29,21 +29,6 @@ pub(crate) fn ordered(
     Ok(())
 }
 
-/// Writes edits and makes them durable, but for the superblocks of the file system and of the log.
-///
-/// # Errors
-/// The device's.
-pub(crate) fn beside_superblocks(
-    device: &dyn BlockDevice,
-    edits: &Edits,
-    log: &LogPlace,
-) -> Result<(), RepairError> {
-    let mut edits = edits.clone();
-    edits.take(superblock_units());
-    edits.take(log_superblock_units(log));
-    durably(device, &edits)
-}
-
 fn superblock_units() -> std::ops::Range<u64> {
     let unit = EDIT_UNIT as u64;
     let first = SUPERBLOCK_OFFSET / unit;
@@ -72,12 +57,21 @@ fn log_superblock_units(log: &LogPlace) -> std::ops::Range<u64> {
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn durably(device: &dyn BlockDevice, edits: &Edits) -> Result<(), RepairError> {
-    if edits.is_empty() {
+fn durably(device: &dyn BlockDevice, part: &Edits) -> Result<(), RepairError> {
+    if part.is_empty() {
         return Ok(());
     }
+    edits(device, part)?;
+    Ok(device.flush()?)
+}
+
+/// Writes edits. A flush makes them durable.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn edits(device: &dyn BlockDevice, edits: &Edits) -> Result<(), RepairError> {
     for (offset, bytes) in edits.runs(RUN_BYTES_MAX) {
         device.write_at(offset, &bytes)?;
     }
-    Ok(device.flush()?)
+    Ok(())
 }

@@ -8,7 +8,7 @@
 //! where the resize inode has reserved blocks are not. The rest, with the superblock, is one transaction.
 
 use super::{
-    Change, ChangeError, Result, Step, chain, context, examine_sound, files, put_superblocks,
+    Change, ChangeError, Result, completed, context, examine_sound, files, put_superblocks,
     superblock,
 };
 use crate::context::Context;
@@ -16,10 +16,10 @@ use crate::edits::{EDIT_UNIT, EditedDevice, Edits};
 use crate::passes::Stage;
 use crate::prelude::*;
 use crate::repair::editor::Editor;
-use crate::repair::plan::Plan;
+use crate::repair::plan::{LogPlace, Plan};
 use crate::repair::resize;
 use crate::report::{CheckOptions, Progress};
-use uext4_ondisk::{GroupCsum, NewGroup, RawSuperblock};
+use uext4_ondisk::{GroupCsum, GroupFlags, NewGroup, RawSuperblock};
 
 /// Plans to make an image larger, in steps that are carried out one after the other: so many blocks, which the device has by then, or as
 /// many of them as make groups. There are none if there are as many.
@@ -35,14 +35,54 @@ pub fn plan_grow(
     progress: &dyn Progress,
 ) -> Result<Vec<Plan>> {
     let before = examine_sound(device, Stage::Superblock, options, progress)?;
+    let none = Edits::default();
+    let unit = u64::from(context(&before)?.geo.block_size);
+    let device = EditedDevice::new(device, &none).with_len(blocks.saturating_mul(unit));
+    let before = examine_sound(&device, Stage::Orphans, options, progress)?;
     let cx = context(&before)?;
     refuse(&cx.sb, blocks)?;
-    let none = Edits::default();
-    let len = blocks.saturating_mul(cx.geo.block_size.into());
-    let device = EditedDevice::new(device, &none).with_len(len);
-    let examined = examine_sound(&device, Stage::Groups, options, progress)?;
-    let steps: &mut [Step<'_>] = &mut [&mut |cx| change(cx, blocks)];
-    chain(&device, &examined, steps, options, progress)
+    claim_used(cx)?;
+    let Some(change) = change(cx, blocks)? else {
+        return Ok(Vec::new());
+    };
+    let log = LogPlace::of(&before);
+    let plan = completed(&device, change, log, &mut |_| {}, options, progress);
+    let mut decisions = plan.iter().flat_map(|plan| &plan.decisions);
+    if plan.is_err() || !decisions.all(|d| follows(d.fault.kind)) {
+        // It may not have been sound.
+        examine_sound(&device, Stage::Groups, options, progress)?;
+    }
+    plan.map(|plan| vec![plan])
+}
+
+/// What the check of the larger image finds because it is larger: what counts blocks and inodes.
+fn follows(kind: FaultKind) -> bool {
+    matches!(
+        kind,
+        FaultKind::BlockBitmapClear
+            | FaultKind::BlockBitmapSet
+            | FaultKind::BlockBitmapPadding
+            | FaultKind::GroupFreeBlocks
+            | FaultKind::GroupFreeInodes
+            | FaultKind::SuperblockFreeBlocks
+            | FaultKind::SuperblockFreeInodes
+    )
+}
+
+/// Claims what is in use by the bitmaps of the groups. If they are wrong, the check of the larger image finds a block that is used twice.
+fn claim_used(cx: &Context<'_>) -> Result<()> {
+    let mut bitmap = vec![0; cx.block_size()];
+    for group in (0..cx.geo.groups_count).map(GroupNo) {
+        let desc = cx.desc(group).ok_or(ChangeError::Faulty)?;
+        if cx.sb.has_group_csum() && desc.flags.contains(GroupFlags::BLOCK_UNINIT) {
+            continue;
+        }
+        cx.view.read(desc.block_bitmap, &mut bitmap)?;
+        let first = cx.cluster(cx.geo.group_first_block(group));
+        let clusters = cx.geo.clusters_in_group(group);
+        cx.claimed.claim_bits(first, clusters, &bitmap);
+    }
+    Ok(())
 }
 
 /// The larger size, and a resize inode that reserves as many blocks in each group with a backup as it does now, where they are free. `None`

@@ -133,13 +133,20 @@ fn mend_super(ed: &mut Editor<'_, '_>) -> Result<()> {
     for g in (0..cx.geo.groups_count).map(GroupNo) {
         let clusters = cx.geo.clusters_in_group(g);
         let from = u64::from(g.0).saturating_mul(u64::from(cx.geo.clusters_per_group));
-        let mut used = Vec::new();
-        cx.claimed.copy_to(from, clusters.into(), &mut used);
-        let mut block = vec![0; used.len()];
-        copy_bits(&mut block, &used, clusters as usize);
-        free_clusters += u64::from(clusters).saturating_sub(count_ones(&block));
-        let inodes = (0..cx.geo.inodes_per_group).map(|i| cx.geo.ino_in_group(g, i));
-        free_inodes += inodes.filter(|ino| !cx.inodes.state(*ino).used()).count() as u32;
+        free_clusters += u64::from(clusters);
+        if !cx.claimed.is_untouched(from, clusters.into()) {
+            let mut used = Vec::new();
+            cx.claimed.copy_to(from, clusters.into(), &mut used);
+            let mut block = vec![0; used.len()];
+            copy_bits(&mut block, &used, clusters as usize);
+            free_clusters -= count_ones(&block);
+        }
+        let (first, count) = (cx.geo.ino_in_group(g, 0), cx.geo.inodes_per_group);
+        free_inodes += count;
+        if !cx.inodes.is_untouched(first, count) {
+            let inodes = (0..count).map(|i| cx.geo.ino_in_group(g, i));
+            free_inodes -= inodes.filter(|ino| cx.inodes.state(*ino).used()).count() as u32;
+        }
     }
     let ratio = u64::from(cx.geo.cluster_ratio);
     ed.change_super(|raw| {

@@ -189,7 +189,7 @@ fn parse(parser: &mut Parser, image: &Path, words: Vec<Vec<u8>>) -> Result<Comma
         .first()
         .map(|name| String::from_utf8_lossy(name).into_owned());
     let cli = parser.parse(words.iter().map(|word| in_image(image, word)))?;
-    if cli.has_options_of_process() {
+    if cli.options.are_of_process() {
         return Err("options of all commands are given to `uext4 apply` itself".to_owned());
     }
     match cli.command.changes_files() {

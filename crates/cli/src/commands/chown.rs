@@ -17,10 +17,13 @@ use uext4::unstable::{Attr, SetAttr};
 /// Names are those of the image's own /etc/passwd and /etc/group. USER: means the login group of the user. As in the
 /// kernel, a new owner takes the set-user-ID and set-group-ID bits away.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    disable_help_flag = true,
+    after_help = "Examples:
   uext4 chown -R 1000:1000 disk.img:/home/me
   uext4 chown www-data: disk.img:/srv/www
-  uext4 chown -hR --from=1000 root disk.img:/usr/local")]
+  uext4 chown -hR --from=1000 root disk.img:/usr/local"
+)]
 pub struct Args {
     #[command(flatten)]
     options: Options,
@@ -36,9 +39,12 @@ pub struct Args {
 ///
 /// Names are those of the image's own /etc/group.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    disable_help_flag = true,
+    after_help = "Examples:
   uext4 chgrp staff disk.img:/var/log/messages
-  uext4 chgrp -R 50 disk.img:/srv")]
+  uext4 chgrp -R 50 disk.img:/srv"
+)]
 pub struct GroupArgs {
     #[command(flatten)]
     options: Options,

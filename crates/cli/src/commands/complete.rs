@@ -13,7 +13,10 @@ use uext4::{FileKind, ImageName};
 
 /// Print what may complete the last of some words, a line for each candidate
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: uext4 complete -- uext4 ls disk.img:/e")]
+#[command(
+    hide = true,
+    after_help = "Example: uext4 complete -- uext4 ls disk.img:/e"
+)]
 pub struct Args {
     /// The words of the command line so far, the last one incomplete
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -56,69 +56,82 @@ mod walk;
 mod xattr;
 
 use anyhow::Result;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use std::process::ExitCode;
 
-/// The commands.
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    Mkfs(Box<mkfs::Args>),
-    Info(info::Args),
-    Ls(ls::Args),
-    Tree(tree::Args),
-    Stat(stat::Args),
-    Cat(cat::Args),
-    Readlink(readlink::Args),
-    Find(find::Args),
-    Du(du::Args),
-    Df(df::Args),
-    Cp(cp::Args),
-    Mkdir(mkdir::Args),
-    Rm(rm::Args),
-    Rmdir(rmdir::Args),
-    Mknod(mknod::Args),
-    Mkfifo(mknod::FifoArgs),
-    Mv(mv::Args),
-    Ln(ln::Args),
-    Chmod(chmod::Args),
-    #[command(disable_help_flag = true)]
-    Chown(chown::Args),
-    #[command(disable_help_flag = true)]
-    Chgrp(chown::GroupArgs),
-    Chattr(chattr::Args),
-    Setfacl(setfacl::Args),
-    Lsattr(lsattr::Args),
-    Getfacl(getfacl::Args),
-    #[command(disable_help_flag = true)]
-    Touch(touch::Args),
-    Truncate(truncate::Args),
-    Trim(trim::Args),
-    Xattr(xattr::Args),
-    Apply(apply::Args),
-    Check(check::Args),
-    Undo(undo::Args),
-    Tune(tune::Args),
-    Export(export::Args),
-    Diff(diff::Args),
-    Dump(dump::Args),
-    Label(label::Args),
-    Resize(resize::Args),
-    Batch(batch::Args),
-    Device(device::Args),
-    Mount(mount::Args),
-    Umount(umount::Args),
-    Freeze(freeze::Args),
-    Thaw(freeze::ThawArgs),
-    Stats(stats::Args),
-    Mqueue(mqueue::Args),
-    #[command(hide = true)]
-    Serve(serve::Args),
-    Bench(bench::Args),
-    Completions(completions::Args),
-    Man(man::Args),
-    Help(help::Args),
-    #[command(hide = true)]
-    Complete(complete::Args),
+/// The commands, with their names and arguments.
+macro_rules! commands {
+    ($($command:ident $name:literal ($args:ty),)*) => {
+        #[derive(Debug, Subcommand)]
+        pub enum Command {
+            $(#[command(name = $name)] $command($args),)*
+        }
+
+        impl Command {
+            /// One command as clap has it; `None` if no command has that name.
+            pub fn described(name: &str) -> Option<clap::Command> {
+                match name {
+                    $($name => Some(<$args>::augment_args(clap::Command::new($name))),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    Mkfs "mkfs" (Box<mkfs::Args>),
+    Info "info" (info::Args),
+    Ls "ls" (ls::Args),
+    Tree "tree" (tree::Args),
+    Stat "stat" (stat::Args),
+    Cat "cat" (cat::Args),
+    Readlink "readlink" (readlink::Args),
+    Find "find" (find::Args),
+    Du "du" (du::Args),
+    Df "df" (df::Args),
+    Cp "cp" (cp::Args),
+    Mkdir "mkdir" (mkdir::Args),
+    Rm "rm" (rm::Args),
+    Rmdir "rmdir" (rmdir::Args),
+    Mknod "mknod" (mknod::Args),
+    Mkfifo "mkfifo" (mknod::FifoArgs),
+    Mv "mv" (mv::Args),
+    Ln "ln" (ln::Args),
+    Chmod "chmod" (chmod::Args),
+    Chown "chown" (chown::Args),
+    Chgrp "chgrp" (chown::GroupArgs),
+    Chattr "chattr" (chattr::Args),
+    Setfacl "setfacl" (setfacl::Args),
+    Lsattr "lsattr" (lsattr::Args),
+    Getfacl "getfacl" (getfacl::Args),
+    Touch "touch" (touch::Args),
+    Truncate "truncate" (truncate::Args),
+    Trim "trim" (trim::Args),
+    Xattr "xattr" (xattr::Args),
+    Apply "apply" (apply::Args),
+    Check "check" (check::Args),
+    Undo "undo" (undo::Args),
+    Tune "tune" (tune::Args),
+    Export "export" (export::Args),
+    Diff "diff" (diff::Args),
+    Dump "dump" (dump::Args),
+    Label "label" (label::Args),
+    Resize "resize" (resize::Args),
+    Batch "batch" (batch::Args),
+    Device "device" (device::Args),
+    Mount "mount" (mount::Args),
+    Umount "umount" (umount::Args),
+    Freeze "freeze" (freeze::Args),
+    Thaw "thaw" (freeze::ThawArgs),
+    Stats "stats" (stats::Args),
+    Mqueue "mqueue" (mqueue::Args),
+    Serve "serve" (serve::Args),
+    Bench "bench" (bench::Args),
+    Completions "completions" (completions::Args),
+    Man "man" (man::Args),
+    Help "help" (help::Args),
+    Complete "complete" (complete::Args),
 }
 
 impl Command {

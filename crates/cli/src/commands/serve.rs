@@ -5,6 +5,7 @@ use uext4_mountd::process::{background, server};
 
 /// Started by uext4 mount.
 #[derive(Debug, clap::Args)]
+#[command(hide = true)]
 pub struct Args {
     /// Be the monitor, not the server
     #[arg(long)]

@@ -11,10 +11,13 @@ use uext4::{Errno, OpenOptions, TimeSet, Timestamp};
 ///
 /// To now, unless a time is given. A time without a zone is in UTC.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    disable_help_flag = true,
+    after_help = "Examples:
   uext4 touch disk.img:/etc/.pwd.lock
   uext4 touch -d '2026-01-31 23:59' disk.img:/etc/stamp
-  uext4 touch -c -r rootfs/etc/hosts disk.img:/etc/hosts")]
+  uext4 touch -c -r rootfs/etc/hosts disk.img:/etc/hosts"
+)]
 pub struct Args {
     /// Only the time of the last access
     #[arg(short)]

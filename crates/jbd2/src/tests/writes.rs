@@ -254,7 +254,7 @@ fn a_log_gets_the_features_that_the_file_system_requires() {
         open().expect("opens").stop();
         assert_eq!(super_of(&device).incompat, expected, "{features:?}");
         let calls = device.take_calls();
-        assert_eq!(calls, [Read(SUPER, 1), Fua(SUPER), Read(SUPER, 1)]);
+        assert_eq!(calls, [Read(SUPER, 1), Write(SUPER, 1), Read(SUPER, 1)]);
         open().expect("opens").stop();
         assert_eq!(
             device.take_calls(),

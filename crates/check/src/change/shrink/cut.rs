@@ -1,6 +1,7 @@
 //! The new size, with what has to move for it.
 
 use super::{space, vacate};
+use crate::bitmap::count_ones;
 use crate::change::{Change, ChangeError, Copies, Result, put_superblocks, superblock};
 use crate::context::Context;
 use crate::prelude::*;
@@ -8,20 +9,27 @@ use crate::repair::editor::Editor;
 use crate::repair::resize;
 use uext4_ondisk::RawSuperblock;
 
-/// The moves in front of the new end, and the cut.
+/// The moves in front of the new end, and the cut; and how many blocks are free then, of which there may be more.
 ///
 /// # Errors
 /// There is not enough room; the device's.
-pub(super) fn change(cx: &Context<'_>, blocks: u64) -> Result<Change> {
+pub(super) fn change(cx: &Context<'_>, blocks: u64) -> Result<(Change, u64)> {
     let mut ed = Editor::new(cx);
     let copies = cut(&mut ed, blocks);
+    let clusters = cx.cluster(Pblk(blocks));
+    let mut used = Vec::new();
+    cx.claimed.copy_to(0, clusters, &mut used);
+    if let Some(last) = used.last_mut().filter(|_| !clusters.is_multiple_of(8)) {
+        *last &= (1 << (clusters % 8)) - 1;
+    }
     ed.give_back();
-    Ok(Change {
+    let change = Change {
         copies: copies?,
         patch: ed.into_patch(),
         is_whole: true,
         ..Change::default()
-    })
+    };
+    Ok((change, clusters.saturating_sub(count_ones(&used))))
 }
 
 /// Makes the changes, and returns the copies of data that precede them.

@@ -78,7 +78,7 @@ fn refuse(sb: &Superblock) -> Result<()> {
 /// the size that it has is enough.
 fn cut_to(cx: &Context<'_>, blocks: Option<u64>, least: u64) -> Result<Option<Change>> {
     if let Some(blocks) = blocks {
-        return cut::change(cx, blocks).map(Some);
+        return Ok(Some(cut::change(cx, blocks)?.0));
     }
     let attempt = |blocks| match cut::change(cx, blocks) {
         Ok(change) => Ok(Some(change)),
@@ -86,7 +86,7 @@ fn cut_to(cx: &Context<'_>, blocks: Option<u64>, least: u64) -> Result<Option<Ch
         Err(e) => Err(e),
     };
     let (mut below, mut step) = (least.saturating_sub(1), 1);
-    let (mut end, mut found) = loop {
+    let (mut end, (mut found, free)) = loop {
         let end = below.saturating_add(step);
         if end >= cx.geo.blocks_count {
             return Ok(None);
@@ -95,13 +95,18 @@ fn cut_to(cx: &Context<'_>, blocks: Option<u64>, least: u64) -> Result<Option<Ch
             Some(change) => break (end, change),
             None => below = end,
         }
-        step *= 2;
+        step *= 64;
     };
+    // Most often the first of these is the smallest, and the second shows that it is.
+    let likely = end.saturating_sub(free);
+    let mut guesses = [likely, likely.saturating_sub(1)].into_iter();
     while end - below > 1 {
         let middle = below + (end - below) / 2;
-        match attempt(middle)? {
-            Some(change) => (end, found) = (middle, change),
-            None => below = middle,
+        let guess = guesses.next().unwrap_or(middle);
+        let guess = guess.clamp(below + 1, end - 1);
+        match attempt(guess)? {
+            Some((change, _)) => (end, found) = (guess, change),
+            None => below = guess,
         }
     }
     Ok(Some(found))
