@@ -1,14 +1,14 @@
 //! Workers that share a list of work items.
 
-use crate::error::{CheckError, Result};
+use crate::error::Result;
 use uext4_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use uext4_sync::thread;
 
 /// Runs `work` on every item from 0 to `items`, from `threads` threads, each with what `make` gives, and returns those. Items are
-/// handed out in order. `make` runs in the caller, so that buffers lie in the memory that it has freed before.
+/// handed out in order. The caller is one of the threads, and `make` runs in it, so that buffers lie in the memory that it has freed before.
 ///
 /// # Errors
-/// The first error of any worker; the others stop at their next item.
+/// An error of a worker; the others stop at their next item.
 pub(crate) fn run<W: Send>(
     threads: usize,
     items: usize,
@@ -31,30 +31,27 @@ pub(crate) fn run<W: Send>(
         Ok(worker)
     };
     let threads = threads.clamp(1, items.max(1));
-    if threads == 1 {
-        return Ok(vec![body(make())?]);
-    }
     thread::scope(|scope| {
-        let workers: Vec<W> = (0..threads).map(|_| make()).collect();
+        let own = make();
+        let others: Vec<W> = (1..threads).map(|_| make()).collect();
         let body = &body;
-        let workers = workers.into_iter();
-        let handles: Vec<_> = workers.map(|w| scope.spawn(move || body(w))).collect();
-        let mut done = Vec::with_capacity(threads);
-        let mut error: Option<CheckError> = None;
+        let others = others.into_iter();
+        let handles: Vec<_> = others.map(|w| scope.spawn(move || body(w))).collect();
+        let mut done = vec![body(own)];
         for handle in handles {
             match handle.join() {
-                Ok(Ok(worker)) => done.push(worker),
-                Ok(Err(e)) => error = error.or(Some(e)),
+                Ok(worker) => done.push(worker),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        error.map_or(Ok(done), Err)
+        done.into_iter().collect()
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::CheckError;
 
     #[test]
     fn every_item_once() {

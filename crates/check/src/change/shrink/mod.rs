@@ -74,6 +74,9 @@ fn refuse(sb: &Superblock) -> Result<()> {
     }
 }
 
+/// Sizes that are tried because of what is free in a larger one, before sizes in the middle are.
+const GUESSES_MAX: u32 = 16;
+
 /// The cut to a size, or to the smallest from `least` on that has room for what moves: trees of extents may get more blocks. `None` if only
 /// the size that it has is enough.
 fn cut_to(cx: &Context<'_>, blocks: Option<u64>, least: u64) -> Result<Option<Change>> {
@@ -85,29 +88,31 @@ fn cut_to(cx: &Context<'_>, blocks: Option<u64>, least: u64) -> Result<Option<Ch
         Err(ChangeError::TooSmall { .. }) => Ok(None),
         Err(e) => Err(e),
     };
-    let (mut below, mut step) = (least.saturating_sub(1), 1);
-    let (mut end, (mut found, free)) = loop {
-        let end = below.saturating_add(step);
-        if end >= cx.geo.blocks_count {
-            return Ok(None);
-        }
-        match attempt(end)? {
-            Some(change) => break (end, change),
-            None => below = end,
-        }
-        step *= 64;
-    };
-    // Most often the first of these is the smallest, and the second shows that it is.
-    let likely = end.saturating_sub(free);
-    let mut guesses = [likely, likely.saturating_sub(1)].into_iter();
+    let (mut below, mut end) = (least.saturating_sub(1), cx.geo.blocks_count);
+    let (mut found, mut tried, mut guess) = (None, 0, Some(least));
     while end - below > 1 {
         let middle = below + (end - below) / 2;
-        let guess = guesses.next().unwrap_or(middle);
-        let guess = guess.clamp(below + 1, end - 1);
-        match attempt(guess)? {
-            Some((change, _)) => (end, found) = (guess, change),
-            None => below = guess,
+        let at = guess
+            .take()
+            .filter(|_| tried < GUESSES_MAX)
+            .unwrap_or(middle);
+        let at = at.clamp(below + 1, end - 1);
+        let at = match space::with_whole_groups(cx, at) {
+            whole if whole > below => whole,
+            _ => at,
+        };
+        match attempt(at)? {
+            Some((change, free)) => {
+                (end, found) = (at, Some(change));
+                guess = Some(end.saturating_sub(free.max(1)));
+            }
+            None => {
+                below = at;
+                // The largest shows what is free.
+                guess = found.is_none().then_some(end);
+            }
         }
+        tried += 1;
     }
-    Ok(Some(found))
+    Ok(found)
 }
