@@ -6,7 +6,7 @@ use crate::prelude::*;
 use crate::quota::Usage;
 
 /// Bytes of an inode table or of directories read at once: few calls, and a worker's share of a cache near its CPU.
-pub(crate) const READ_BYTES: usize = 120 << 10;
+pub(crate) const READ_BYTES: usize = 32 << 10;
 
 /// A directory, as the scan saw it.
 #[derive(Clone, Copy, Debug)]
