@@ -3,6 +3,8 @@
 //! New groups have their metadata in themselves. Their descriptors go behind those there are: into the blocks that follow in each group with
 //! a backup, if these are free, else into the new groups (`meta_bg`).
 //!
+//! What is free is what the bitmaps say: the check of the larger image, the only one, finds blocks that are used twice if they are wrong.
+//!
 //! # Crash
 //! What lies behind the old end, and descriptors of groups that are not there yet, are written first, as nothing reads them; those that go
 //! where the resize inode has reserved blocks are not. The rest, with the superblock, is one transaction.
