@@ -8,6 +8,7 @@
 //! | `mdtest` | creating, statting, reading and removing files from many workers |
 //! | `create_unlink` | creating and unlinking one file in a loop |
 //! | `fsync` | appending and fsyncing, beside a kernel file system |
+//! | `fxmark` | nineteen operations, each on what is private to a worker and on what is shared |
 //! | `generation` | drawing stamps, and how often they repeat |
 //! | `randrw` | random direct reads and writes of one file |
 //! | `lazytime` | writing inodes whose neighbours have pending timestamps |
@@ -43,6 +44,7 @@ mod create_unlink;
 mod device;
 mod fsync;
 mod fuse;
+mod fxmark;
 mod generation;
 mod grid;
 mod histogram;
@@ -113,6 +115,12 @@ enum Workload {
         after_help = "Example: uext4 bench fsync --device file:/var/tmp/u.img --peer /mnt/ext4-on-that-disk"
     )]
     Fsync(fsync::FsyncArgs),
+    /// FxMark's nineteen workloads: reads, writes, opens, listings and changes of names, each of what is a task's own and of what is shared
+    #[command(
+        after_help = "Example: uext4 bench fxmark --tasks 1,2 --peer /mnt/ext4-on-tmpfs\n\
+                            Example: uext4 bench fxmark --only MWCM,MWUM --tasks 2,48 --lock-stat"
+    )]
+    Fxmark(fxmark::FxmarkArgs),
     /// Random direct reads and writes of one file, from many threads
     #[command(
         after_help = "Example: uext4 bench randrw --device-latency 80us --dio-lock all --dioread-nolock on,off\n\
@@ -221,6 +229,7 @@ fn dispatch(workload: &Workload, out: &mut dyn Write) -> anyhow::Result<()> {
         Workload::Mdtest(args) => mdtest::run(args, out),
         Workload::CreateUnlink(args) => create_unlink::run(args, out),
         Workload::Fsync(args) => fsync::run(args, out),
+        Workload::Fxmark(args) => fxmark::run(args, out),
         Workload::Randrw(args) => randrw::run(args, out),
         Workload::Generation(args) => generation::run(args, out),
         Workload::Lazytime(args) => lazytime::run(args, out),

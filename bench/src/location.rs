@@ -11,6 +11,9 @@ pub trait Location: Sync {
     /// What a worker's thread does first: it takes its directory. Workers share directories if there are fewer.
     fn enter(&self, worker: usize) -> anyhow::Result<Self::Dir<'_>>;
 
+    /// Opens a file by its path below all of the directories, and closes it.
+    fn open_and_close(&self, path: &str) -> anyhow::Result<()>;
+
     /// Makes everything durable that was done in the file system.
     fn syncfs(&self) -> anyhow::Result<()>;
 }
@@ -37,6 +40,29 @@ pub trait Dir {
 
     /// Removes a file.
     fn unlink(&self, name: &[u8]) -> anyhow::Result<()>;
+
+    /// Opens a file that is there, for reading and writing.
+    fn open(&self, name: &[u8]) -> anyhow::Result<Self::File>;
+
+    /// Reads all of `buffer` from byte `at` on.
+    fn read_at(&self, file: &Self::File, buffer: &mut [u8], at: u64) -> anyhow::Result<()>;
+
+    /// Writes all of `bytes` from byte `at` on.
+    fn write_at(&self, file: &Self::File, bytes: &[u8], at: u64) -> anyhow::Result<()>;
+
+    /// Sets the size of a file.
+    fn set_len(&self, file: &Self::File, len: u64) -> anyhow::Result<()>;
+
+    /// Gives a file another name, in another directory or in this one.
+    fn rename(&self, name: &[u8], to: &Self, new: &[u8]) -> anyhow::Result<()>;
+
+    /// Gives each name in it to `each`, without `.` and `..`.
+    fn list(&self, each: impl FnMut(&[u8])) -> anyhow::Result<()>;
+
+    /// A directory in it.
+    fn enter(&self, name: &[u8]) -> anyhow::Result<Self>
+    where
+        Self: Sized;
 
     /// Makes a directory.
     fn mkdir(&self, name: &[u8]) -> anyhow::Result<()>;

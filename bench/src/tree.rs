@@ -6,7 +6,7 @@
 use crate::location::{Dir, Location};
 use anyhow::Context as _;
 use uext4::unstable::InodeRef;
-use uext4::{File, Filesystem, OpenOptions};
+use uext4::{File, Filesystem, OpenOptions, RenameFlags};
 use uext4_vfs::attr::{NewKind, NewNode};
 
 const DIRECTORY_MODE: u16 = 0o755;
@@ -20,6 +20,7 @@ pub const FILE: NewNode<'static> = NewNode {
 /// As `open(O_CREAT | O_EXCL | O_WRONLY)`.
 const CREATE: OpenOptions = OpenOptions::new().write(true).create_new(true);
 const READ: OpenOptions = OpenOptions::new().read(true);
+const BOTH: OpenOptions = OpenOptions::new().read(true).write(true);
 
 /// The directories.
 #[derive(Debug)]
@@ -90,6 +91,12 @@ impl Location for OurLocation<'_> {
         Ok(OurDir(self.tree.top.open_dir(name)?))
     }
 
+    fn open_and_close(&self, path: &str) -> anyhow::Result<()> {
+        let path = [self.tree.top_name, "/", path].concat();
+        drop(READ.open(self.fs, &*path)?);
+        Ok(())
+    }
+
     fn syncfs(&self) -> anyhow::Result<()> {
         Ok(self.fs.sync()?)
     }
@@ -125,6 +132,37 @@ impl Dir for OurDir {
 
     fn unlink(&self, name: &[u8]) -> anyhow::Result<()> {
         Ok(self.0.unlink(name)?)
+    }
+
+    fn open(&self, name: &[u8]) -> anyhow::Result<File> {
+        Ok(self.0.open_file(name, &BOTH)?)
+    }
+
+    fn read_at(&self, file: &File, buffer: &mut [u8], at: u64) -> anyhow::Result<()> {
+        Ok(file.read_exact_at(buffer, at)?)
+    }
+
+    fn write_at(&self, file: &File, bytes: &[u8], at: u64) -> anyhow::Result<()> {
+        Ok(file.write_all_at(bytes, at)?)
+    }
+
+    fn set_len(&self, file: &File, len: u64) -> anyhow::Result<()> {
+        Ok(file.set_len(len)?)
+    }
+
+    fn rename(&self, name: &[u8], to: &OurDir, new: &[u8]) -> anyhow::Result<()> {
+        Ok(self.0.rename_at(name, &to.0, new, RenameFlags::empty())?)
+    }
+
+    fn list(&self, mut each: impl FnMut(&[u8])) -> anyhow::Result<()> {
+        for entry in self.0.read_dir()? {
+            each(entry?.name());
+        }
+        Ok(())
+    }
+
+    fn enter(&self, name: &[u8]) -> anyhow::Result<OurDir> {
+        Ok(OurDir(self.0.open_dir(name)?))
     }
 
     fn mkdir(&self, name: &[u8]) -> anyhow::Result<()> {

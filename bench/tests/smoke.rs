@@ -262,6 +262,27 @@ fn create_unlink_beside_a_peer() {
 }
 
 #[test]
+fn fxmark_beside_a_peer() {
+    let args = "--tasks 1,3 --operations 60 --time 0.01 -i 1";
+    let peers = peer_rows("fxmark", &format!("{args} --lock-stat"));
+    assert_eq!(peers.len(), 2 * 19);
+    peers.iter().for_each(assert_latency);
+    let limited = |row: &&Value| {
+        ["DWAL", "DWTL", "MWCL", "MWUM", "MWRM"].contains(&row["op"].as_str().unwrap())
+    };
+    for row in peers.iter().filter(limited) {
+        assert!((1..=60).contains(&row["ops"].as_u64().unwrap()), "{row}");
+    }
+    let dir = peer_dir();
+    let text = print(&format!(
+        "fxmark {args} --only dwsl,MWRL {SMALL} --peer {}",
+        dir.path().display()
+    ))
+    .unwrap();
+    assert_parts(&text, &["over peer", "default: faster than the peer in "]);
+}
+
+#[test]
 fn peers_are_compared_in_print() {
     let dir = peer_dir();
     let common = format!("{SMALL} -i 1 --peer {}", dir.path().display());

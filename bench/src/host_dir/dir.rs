@@ -2,7 +2,7 @@
 
 use crate::location::Dir;
 use anyhow::Context as _;
-use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
@@ -61,6 +61,41 @@ impl Dir for HostDir {
 
     fn unlink(&self, name: &[u8]) -> anyhow::Result<()> {
         unlinkat(&self.fd, name, AtFlags::empty()).with_context(|| shown(name))
+    }
+
+    fn open(&self, name: &[u8]) -> anyhow::Result<File> {
+        self.file(name, OFlags::RDWR)
+    }
+
+    fn read_at(&self, file: &File, buffer: &mut [u8], at: u64) -> anyhow::Result<()> {
+        Ok(file.read_exact_at(buffer, at)?)
+    }
+
+    fn write_at(&self, file: &File, bytes: &[u8], at: u64) -> anyhow::Result<()> {
+        Ok(file.write_all_at(bytes, at)?)
+    }
+
+    fn set_len(&self, file: &File, len: u64) -> anyhow::Result<()> {
+        Ok(file.set_len(len)?)
+    }
+
+    fn rename(&self, name: &[u8], to: &HostDir, new: &[u8]) -> anyhow::Result<()> {
+        renameat(&self.fd, name, &to.fd, new).with_context(|| shown(name))
+    }
+
+    fn list(&self, mut each: impl FnMut(&[u8])) -> anyhow::Result<()> {
+        for entry in rustix::fs::Dir::read_from(&self.fd)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                each(name);
+            }
+        }
+        Ok(())
+    }
+
+    fn enter(&self, name: &[u8]) -> anyhow::Result<HostDir> {
+        HostDir::open(&self.fd, &shown(name))
     }
 
     fn mkdir(&self, name: &[u8]) -> anyhow::Result<()> {

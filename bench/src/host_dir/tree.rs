@@ -4,9 +4,12 @@ use super::dir::HostDir;
 use crate::location::Location;
 use anyhow::Context as _;
 use nix::sched::{CloneFlags, unshare};
+use rustix::fs::{Mode, OFlags, openat};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+
+const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
 /// The directories. Dropping it removes them with everything in them, as [`HostTree::remove`] does.
 #[derive(Debug)]
@@ -83,6 +86,11 @@ impl Location for HostTree {
     fn enter(&self, worker: usize) -> anyhow::Result<HostDir> {
         unshare(CloneFlags::CLONE_FILES).context("unshare")?;
         HostDir::open(&self.handle, self.name(worker))
+    }
+
+    fn open_and_close(&self, path: &str) -> anyhow::Result<()> {
+        drop(openat(&self.handle, path, READ, Mode::empty())?);
+        Ok(())
     }
 
     fn syncfs(&self) -> anyhow::Result<()> {
