@@ -19,7 +19,7 @@ Measure uext4 with uext4-bench, a program of its own
 Usage: uext4 bench WORKLOAD [OPTIONS]
 
 Workloads: mdtest, create-unlink, fsync, randrw, generation, lazytime,
-icache-shrink, clone, mq, fuse; conflicts and transfers have builds of their
+icache-shrink, fxmark, clone, mq, fuse; conflicts and transfers have builds of their
 own, `make conflicts` and `make transfers`
 `all` runs each of them and writes a report; `compare` compares two results";
 
