@@ -19,8 +19,8 @@ Measure uext4 with uext4-bench, a program of its own
 Usage: uext4 bench WORKLOAD [OPTIONS]
 
 Workloads: mdtest, create-unlink, fsync, randrw, generation, lazytime,
-icache-shrink, fxmark, clone, mq, fuse; conflicts and transfers have builds of their
-own, `make conflicts` and `make transfers`
+icache-shrink, fxmark, clone, mq, fuse; conflicts and transfers have builds of
+their own, `make conflicts` and `make transfers`
 `all` runs each of them and writes a report; `compare` compares two results";
 
 /// Measure uext4: files, directories, message queues, locks
