@@ -328,7 +328,7 @@ pub(crate) fn write_super(map: &LogMap, sb: &mut JournalSuper) -> Result<()> {
 }
 
 /// The block with the log's superblock, with its checksum.
-pub(crate) fn super_block(map: &LogMap, sb: &mut JournalSuper) -> Vec<u8> {
+fn super_block(map: &LogMap, sb: &mut JournalSuper) -> Vec<u8> {
     sb.raw.update_checksum();
     let mut block = vec![0; map.block_size()];
     let bytes = sb.bytes();

@@ -155,27 +155,26 @@ pub fn skip(map: &LogMap) -> Result<()> {
     let mut sb = read_super(map)?;
     let first_tid = Tid(sb.raw.sequence.get());
     let transactions = scan(map, &sb, first_tid)?.transactions;
-    mark_empty(&mut sb, first_tid, transactions);
-    log::write_super(map, &mut sb)
+    mark_empty(map, &mut sb, first_tid, transactions)
 }
 
-/// Marks a log empty that has one transaction, which is in place: it is not read. A flush makes it durable.
+/// Marks a log empty that has one transaction, which is in place: it is not read.
 ///
 /// # Errors
 /// A damaged log, or the device's.
 pub fn clear(map: &LogMap) -> Result<()> {
     let mut sb = read_super(map)?;
     let first_tid = Tid(sb.raw.sequence.get());
-    mark_empty(&mut sb, first_tid, 1);
-    map.write(0, &log::super_block(map, &mut sb))
+    mark_empty(map, &mut sb, first_tid, 1)
 }
 
 /// One past the last: what an older, longer run left behind the end never looks like the next.
-fn mark_empty(sb: &mut JournalSuper, first: Tid, transactions: u32) {
+fn mark_empty(map: &LogMap, sb: &mut JournalSuper, first: Tid, transactions: u32) -> Result<()> {
     let incompat = sb.incompat - JournalIncompat::FAST_COMMIT;
     sb.raw.feature_incompat = incompat.bits().into();
     sb.raw.start = 0.into();
     sb.raw.sequence = first.0.wrapping_add(transactions + 1).into();
+    log::write_super(map, sb)
 }
 
 /// Replays what the log at `map` holds onto `device` and marks it empty, unless there are fast commits
@@ -195,12 +194,12 @@ pub fn recover(map: &LogMap, device: &dyn BlockDevice) -> Result<RecoveryReport>
     let mut report = replay(map, device, &sb.format(), &scan)?;
     device.flush()?;
     if fast_commits.is_empty() {
-        mark_empty(&mut sb, first_tid, scan.transactions);
+        mark_empty(map, &mut sb, first_tid, scan.transactions)?;
     } else {
         sb.raw.start = scan.next.into();
         sb.raw.sequence = next_tid.0.into();
+        log::write_super(map, &mut sb)?;
     }
-    log::write_super(map, &mut sb)?;
     report.fast_commits = fast_commits;
     Ok(report)
 }

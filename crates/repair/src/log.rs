@@ -1,8 +1,9 @@
 //! Edits as one transaction of the journal of the image.
 //!
 //! # Crash
-//! The transaction is complete in the log before the superblock asks for recovery from it, which one write of a block does. Before that
-//! write the image is as it was; after it, whatever recovers the journal (this crate, the kernel, e2fsck) completes the repair.
+//! The superblock asks for recovery before the log holds anything, and the commit block completes the transaction: before it the image is as
+//! it was, after it whatever recovers the journal (this crate, the kernel, e2fsck) completes the repair. A superblock that is damaged can't
+//! ask before: it is replaced by one that does once the transaction is complete.
 
 use crate::error::RepairError;
 use crate::write;
@@ -16,7 +17,7 @@ use uext4_jbd2::{
     Journal, JournalError, JournalOptions, LogFeatures, LogMap, LogRun, Opened, clear, is_empty,
     skip,
 };
-use uext4_ondisk::{Incompat, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use uext4_ondisk::{Incompat, Ino, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock};
 
 /// Blocks of a run of a file at most.
 const RUN_BLOCKS_MAX: u64 = 1 << 16;
@@ -125,6 +126,15 @@ impl<'p> Transaction<'p> {
             Ok(block)
         };
         let (asking, last) = (superblock(true)?, superblock(false)?);
+        // Before the log holds anything, if that can be: e2fsck -p gives up where no recovery is asked for and the log is not empty.
+        let at = (SUPERBLOCK_OFFSET % block_size) as usize;
+        let new_super = last.get(at..at + SUPERBLOCK_SIZE).unwrap_or(&[]);
+        let new_super = Superblock::parse(new_super).ok();
+        let number = new_super.and_then(|sb| sb.journal_ino());
+        let was = write::mark(&**device, |raw| {
+            raw.feature_incompat = (raw.incompat() | Incompat::RECOVER).bits().into();
+            number == Some(Ino(raw.journal_inum.get()))
+        })?;
         let journal = self.journal(device, map(), changed.len())?;
         let committed = commit(&journal, &new, &runs, (super_block, &asking));
         // The commit thread must not write in place what the superblock does not ask for yet.
@@ -132,15 +142,21 @@ impl<'p> Transaction<'p> {
             "its blocks are written after it".into(),
         ));
         journal.stop();
+        if let (Err(_), Some(was)) = (&committed, &was) {
+            device.write_at(SUPERBLOCK_OFFSET, was)?;
+            device.flush()?;
+        }
         committed?;
         device.write_at(super_block * block_size, &asking)?;
-        device.flush()?;
+        if was.is_none() {
+            device.flush()?;
+        }
         // From here on the repair has been carried out: no error of the log lets it be written again.
         for run in &runs {
             device.write_at(run.start * block_size, &read(&new, run, block_size)?)?;
         }
         device.flush()?;
-        // Either may become durable without the other.
+        // First: e2fsck -p gives up where no recovery is asked for and the log is not empty.
         clear(&map()).map_err(RepairError::Recovery)?;
         device.write_at(super_block * block_size, &last)?;
         Ok(device.flush()?)

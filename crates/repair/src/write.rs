@@ -4,13 +4,16 @@ use crate::error::RepairError;
 use crate::undo_file::RUN_BYTES_MAX;
 use uext4_block::BlockDevice;
 use uext4_check::{EDIT_UNIT, Edits, LogPlace};
-use uext4_ondisk::{SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use uext4_ondisk::{
+    Incompat, RawSuperblock, STATE_CLEAN, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock,
+};
 
 /// Writes edits and makes them durable: blocks that nothing used, then those in use, then the superblock of the log, and last the one
 /// of the file system.
 ///
 /// # Crash
-/// Recovery of a log, if the superblock asked for it, is asked for until all else is durable. Any part of the edits may be there.
+/// Recovery of a log, if the superblock asked for it, is asked for until all else is durable. Any part of the edits may be there; then the
+/// superblock does not say that the file system is clean, so that e2fsck looks at all of it.
 ///
 /// # Errors
 /// The device's.
@@ -23,10 +26,51 @@ pub(crate) fn ordered(
     let superblock = used.take(superblock_units());
     let log = log.map(log_superblock_units);
     let log = log.map_or(Edits::default(), |units| used.take(units));
-    for part in [fresh, used, log, superblock] {
+    durably(device, &fresh)?;
+    let was = match used.is_empty() {
+        true => None,
+        false => mark(device, |raw| {
+            let is_clean = raw.state.get() & STATE_CLEAN != 0;
+            raw.state = (raw.state.get() & !STATE_CLEAN).into();
+            is_clean && !raw.incompat().contains(Incompat::RECOVER)
+        })?,
+    };
+    for part in [used, log, superblock.clone()] {
         durably(device, &part)?;
     }
+    if let Some(was) = was.filter(|_| superblock.is_empty()) {
+        device.write_at(SUPERBLOCK_OFFSET, &was)?;
+        device.flush()?;
+    }
     Ok(())
+}
+
+/// Changes the superblock durably, and returns what it was; `None` if it is not whole, or `change` returns false.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn mark(
+    device: &dyn BlockDevice,
+    change: impl FnOnce(&mut RawSuperblock) -> bool,
+) -> Result<Option<Vec<u8>>, RepairError> {
+    let mut bytes = vec![0; SUPERBLOCK_SIZE];
+    device.read_at(SUPERBLOCK_OFFSET, &mut bytes)?;
+    let was = bytes.clone();
+    if Superblock::parse(&bytes).is_err() {
+        return Ok(None);
+    }
+    let raw = RawSuperblock::mut_from(&mut bytes);
+    let changed = raw.is_some_and(|raw| {
+        let wanted = change(raw);
+        raw.update_checksum();
+        wanted
+    });
+    if !changed {
+        return Ok(None);
+    }
+    device.write_at(SUPERBLOCK_OFFSET, &bytes)?;
+    device.flush()?;
+    Ok(Some(was))
 }
 
 fn superblock_units() -> std::ops::Range<u64> {

@@ -62,8 +62,6 @@ fn follows(kind: FaultKind) -> bool {
     matches!(
         kind,
         FaultKind::BlockBitmapClear
-            | FaultKind::BlockBitmapSet
-            | FaultKind::BlockBitmapPadding
             | FaultKind::GroupFreeBlocks
             | FaultKind::GroupFreeInodes
             | FaultKind::SuperblockFreeBlocks
@@ -105,6 +103,7 @@ fn change(cx: &Context<'_>, blocks: u64) -> Result<Option<Change>> {
     }
     copy_descs(&mut ed, &geo)?;
     let first = without_reserved(cx, ed.patch().clone());
+    free_behind_end(&mut ed, &geo)?;
     put_superblocks(&mut ed, &raw, &geo)?;
     if new.compat.contains(Compat::RESIZE_INODE) {
         claim_descs(cx, &geo);
@@ -233,6 +232,27 @@ fn add_group(ed: &mut Editor<'_, '_>, new: &Superblock, group: GroupNo) -> Resul
     }
     ed.put_block(at, &block);
     Ok(desc.inode_table)
+}
+
+/// Clears the bits of what the last group gets.
+fn free_behind_end(ed: &mut Editor<'_, '_>, geo: &Geometry) -> Result<()> {
+    let cx = ed.cx;
+    let last = GroupNo(cx.geo.groups_count - 1);
+    let mut desc = cx.desc(last).copied().ok_or(ChangeError::Faulty)?;
+    if cx.sb.has_group_csum() && desc.flags.contains(GroupFlags::BLOCK_UNINIT) {
+        return Ok(());
+    }
+    let mut bitmap = ed.block(desc.block_bitmap)?;
+    for bit in cx.geo.clusters_in_group(last)..geo.clusters_in_group(last) {
+        if let Some(byte) = bitmap.get_mut(bit as usize / 8) {
+            *byte &= !(1 << (bit % 8));
+        }
+    }
+    if let Some(seed) = cx.seed {
+        desc.set_block_bitmap_csum(seed, geo, &bitmap);
+    }
+    ed.put_block(desc.block_bitmap, &bitmap);
+    Ok(ed.put_desc(last, &desc)?)
 }
 
 /// Copies every block of descriptors to its backups.

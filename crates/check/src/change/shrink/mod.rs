@@ -89,8 +89,8 @@ fn cut_to(cx: &Context<'_>, blocks: Option<u64>, least: u64) -> Result<Option<Ch
         Err(e) => Err(e),
     };
     let (mut below, mut end) = (least.saturating_sub(1), cx.geo.blocks_count);
-    let (mut found, mut tried, mut guess) = (None, 0, Some(least));
-    while end - below > 1 {
+    let (mut found, mut tried, mut step, mut guess) = (None, 0, 1, Some(least));
+    while end.saturating_sub(below) > 1 {
         let middle = below + (end - below) / 2;
         let at = guess
             .take()
@@ -108,8 +108,8 @@ fn cut_to(cx: &Context<'_>, blocks: Option<u64>, least: u64) -> Result<Option<Ch
             }
             None => {
                 below = at;
-                // The largest shows what is free.
-                guess = found.is_none().then_some(end);
+                step *= 64;
+                guess = found.is_none().then_some(below + step);
             }
         }
         tried += 1;

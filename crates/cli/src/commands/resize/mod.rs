@@ -25,8 +25,8 @@ use uext4::{BlockDevice, CheckOptions, DeviceOptions, ImageName};
 /// Make an image larger or smaller, or put files together
 ///
 /// A file gets the size; a device is filled, or as much of it as SIZE says. The image is checked with its new size in memory, and
-/// nothing is written unless it passes; a larger one gets bitmaps and counters that are right. A crash leaves the old size or the new one, and
-/// every file. To make an image without a journal smaller needs --undo: run again after a crash, it first puts back what was begun.
+/// nothing is written unless it passes. A crash leaves the old size or the new one, and every file. To make an image without a journal
+/// smaller needs --undo: run again after a crash, it first puts back what was begun.
 ///
 /// A mounted image becomes larger while it is in use, with its file: IMAGE is the directory then. It may need blocks that the image reserves
 /// for descriptors of groups; what is not mounted needs none. Only an image that is not mounted becomes smaller.
