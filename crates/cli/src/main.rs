@@ -195,16 +195,22 @@ fn main() -> ExitCode {
 /// that takes a third of the time.
 fn parse(arguments: &[OsString]) -> Cli {
     let named = arguments.get(1).and_then(|word| word.to_str());
-    let only = named.and_then(Command::described).map(|command| {
-        let cli = clap::Command::new("uext4").args_override_self(true);
-        Options::augment_args(cli).subcommand(command)
-    });
-    let matches = only.and_then(|cli| cli.try_get_matches_from(arguments).ok());
+    let matches = named
+        .and_then(only)
+        .and_then(|cli| cli.try_get_matches_from(arguments).ok());
     let matches = matches.unwrap_or_else(|| {
         let all = commands::help::command().try_get_matches_from(arguments);
         all.unwrap_or_else(|e| commands::help::exit(e))
     });
     Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit())
+}
+
+/// The command line of one command; `None` if no command has that name.
+fn only(name: &str) -> Option<clap::Command> {
+    let command = Command::described(name)?;
+    let cli = clap::Command::new("uext4").args_override_self(true);
+    let cli = cli.disable_help_subcommand(true);
+    Some(Options::augment_args(cli).subcommand(command))
 }
 
 /// Reports what ended a command; what it exits with, where `failed` is for what has no code of its own.
@@ -236,4 +242,17 @@ fn is_command(name: &OsStr) -> bool {
         || cli
             .get_subcommands()
             .any(|command| command.get_name() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_can_be_described_alone() {
+        for command in Cli::command().get_subcommands() {
+            let name = command.get_name();
+            only(name).expect(name).debug_assert();
+        }
+    }
 }

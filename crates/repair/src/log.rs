@@ -126,15 +126,7 @@ impl<'p> Transaction<'p> {
             Ok(block)
         };
         let (asking, last) = (superblock(true)?, superblock(false)?);
-        // Before the log holds anything, if that can be: e2fsck -p gives up where no recovery is asked for and the log is not empty.
-        let at = (SUPERBLOCK_OFFSET % block_size) as usize;
-        let new_super = last.get(at..at + SUPERBLOCK_SIZE).unwrap_or(&[]);
-        let new_super = Superblock::parse(new_super).ok();
-        let number = new_super.and_then(|sb| sb.journal_ino());
-        let was = write::mark(&**device, |raw| {
-            raw.feature_incompat = (raw.incompat() | Incompat::RECOVER).bits().into();
-            number == Some(Ino(raw.journal_inum.get()))
-        })?;
+        let was = ask_before(&**device, &last, block_size)?;
         let journal = self.journal(device, map(), changed.len())?;
         let committed = commit(&journal, &new, &runs, (super_block, &asking));
         // The commit thread must not write in place what the superblock does not ask for yet.
@@ -205,6 +197,23 @@ impl Transaction<'_> {
         }
         Ok(changed)
     }
+}
+
+/// Makes the superblock that the device has ask for recovery, and returns what it was: before the log holds anything, as e2fsck -p gives up
+/// where no recovery is asked for and the log is not empty. `None` if it is damaged, or names another journal than the `new` one.
+fn ask_before(
+    device: &dyn BlockDevice,
+    new: &[u8],
+    block_size: u64,
+) -> Result<Option<Vec<u8>>, RepairError> {
+    let at = (SUPERBLOCK_OFFSET % block_size) as usize;
+    let new = new.get(at..at + SUPERBLOCK_SIZE).unwrap_or(&[]);
+    let new = Superblock::parse(new).ok();
+    let number = new.and_then(|sb| sb.journal_ino());
+    write::mark(device, |raw| {
+        raw.feature_incompat = (raw.incompat() | Incompat::RECOVER).bits().into();
+        number == Some(Ino(raw.journal_inum.get()))
+    })
 }
 
 /// Runs of blocks that follow each other, of [`READ_BYTES_MAX`] bytes at most.

@@ -13,7 +13,7 @@ use uext4_ondisk::{
 ///
 /// # Crash
 /// Recovery of a log, if the superblock asked for it, is asked for until all else is durable. Any part of the edits may be there; then the
-/// superblock does not say that the file system is clean, so that e2fsck looks at all of it.
+/// superblock does not say that the file system is clean, so that e2fsck checks all of it.
 ///
 /// # Errors
 /// The device's.

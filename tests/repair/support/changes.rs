@@ -83,8 +83,8 @@ impl<'a> Crashes<'a> {
         })
     }
 
-    /// The same of any work on the image. A mount puts the superblock that asks for recovery into the log first, of which e2fsck wants
-    /// to be told that it is to be run.
+    /// The same of any work on the image. A mount puts the superblock that asks for recovery into the log first; e2fsck asks whether
+    /// to run that.
     pub fn after(
         &mut self,
         name: &str,
