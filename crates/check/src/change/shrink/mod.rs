@@ -25,6 +25,7 @@ use crate::passes::Stage;
 use crate::prelude::*;
 use crate::repair::plan::Plan;
 use crate::report::{CheckOptions, Progress};
+use std::ops::Range;
 
 /// Plans to make an image smaller, to so many blocks, or to as few as it may have. There is no plan if it has no more.
 ///
@@ -88,16 +89,24 @@ fn cut_to(cx: &Context<'_>, blocks: Option<u64>, least: u64) -> Result<Option<Ch
         Err(ChangeError::TooSmall { .. }) => Ok(None),
         Err(e) => Err(e),
     };
-    let (mut below, mut end) = (least.saturating_sub(1), cx.geo.blocks_count);
-    let (mut found, mut tried, mut step, mut guess) = (None, 0, 1, Some(least));
+    let whole = |blocks| space::with_whole_groups(cx, blocks);
+    smallest(least..cx.geo.blocks_count, whole, attempt)
+}
+
+/// What `attempt` makes of the smallest of `sizes` that is enough, which it also gives the number of blocks that are free then; `whole` rounds
+/// a size down to one that may be.
+fn smallest<T>(
+    sizes: Range<u64>,
+    whole: impl Fn(u64) -> u64,
+    attempt: impl Fn(u64) -> Result<Option<(T, u64)>>,
+) -> Result<Option<T>> {
+    let (mut below, mut end) = (sizes.start.saturating_sub(1), sizes.end);
+    let (mut found, mut tried, mut step, mut guess) = (None, 0, 1u64, Some(sizes.start));
     while end.saturating_sub(below) > 1 {
         let middle = below + (end - below) / 2;
-        let at = guess
-            .take()
-            .filter(|_| tried < GUESSES_MAX)
-            .unwrap_or(middle);
-        let at = at.clamp(below + 1, end - 1);
-        let at = match space::with_whole_groups(cx, at) {
+        let at = guess.take().filter(|_| tried < GUESSES_MAX);
+        let at = at.unwrap_or(middle).clamp(below + 1, end - 1);
+        let at = match whole(at) {
             whole if whole > below => whole,
             _ => at,
         };
@@ -108,11 +117,36 @@ fn cut_to(cx: &Context<'_>, blocks: Option<u64>, least: u64) -> Result<Option<Ch
             }
             None => {
                 below = at;
-                step *= 64;
-                guess = found.is_none().then_some(below + step);
+                if found.is_none() {
+                    step = step.saturating_mul(64);
+                    guess = Some(below.saturating_add(step));
+                }
             }
         }
         tried += 1;
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever an attempt says of free blocks, which is a hint.
+    #[test]
+    fn the_smallest_size_is_found() {
+        for enough in [0, 1, 7, 100, 4097, 999_998, 999_999, 1_000_000] {
+            for least in [1, 7, 100, 4000]
+                .into_iter()
+                .filter(|least| *least <= enough.max(1))
+            {
+                for hint in [0, 1, 50, u64::MAX] {
+                    let attempt = |at: u64| Ok((at >= enough).then(|| (at, hint.min(at - enough))));
+                    let found = smallest(least..1_000_000, |at| at, attempt).unwrap();
+                    let expected = (enough < 1_000_000).then_some(enough.max(least));
+                    assert_eq!(found, expected, "{enough} from {least}, {hint}");
+                }
+            }
+        }
+    }
 }
