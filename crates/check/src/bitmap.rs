@@ -100,6 +100,19 @@ impl ClaimBitmap {
         chunks.iter().all(|chunk| chunk.get().is_none())
     }
 
+    /// How many of these bits are set, `at` being a multiple of 8.
+    pub(crate) fn count(&self, at: u64, len: u64) -> u64 {
+        if self.is_untouched(at, len) {
+            return 0;
+        }
+        let mut bytes = Vec::new();
+        self.copy_to(at, len, &mut bytes);
+        if let Some(last) = bytes.last_mut().filter(|_| !len.is_multiple_of(8)) {
+            *last &= (1 << (len % 8)) - 1;
+        }
+        count_ones(&bytes)
+    }
+
     /// Puts `len` bits from `at` on, a multiple of 8, into `bytes`, the first bit lowest.
     pub(crate) fn copy_to(&self, at: u64, len: u64, bytes: &mut Vec<u8>) {
         bytes.clear();
@@ -223,6 +236,10 @@ mod tests {
         // The last four are past the end.
         expected[24] = 0x0f;
         assert_eq!(bytes(&map, 40, 256), expected);
+        assert_eq!(
+            (map.count(40, 196), map.count(40, 195), map.count(400, 90)),
+            (78, 77, 0)
+        );
     }
 
     #[test]

@@ -107,11 +107,6 @@ impl GroupWorker<'_, '_> {
         Ok(())
     }
 
-    /// Whether a bitmap of the group is not on disk.
-    fn is_uninit(&self, desc: Option<GroupDesc>, flag: GroupFlags) -> bool {
-        self.cx.sb.has_group_csum() && desc.is_some_and(|desc| desc.flags.contains(flag))
-    }
-
     /// Checks the block bitmap and returns the free clusters.
     fn block_bitmap(&mut self, g: GroupNo) -> Result<u32> {
         let geo = &self.cx.geo;
@@ -119,7 +114,7 @@ impl GroupWorker<'_, '_> {
         let from = u64::from(g.0).saturating_mul(u64::from(geo.clusters_per_group));
         let desc = self.cx.desc(g).copied();
         // Such a bitmap is made up from the fixed metadata.
-        let made_up = self.is_uninit(desc, GroupFlags::BLOCK_UNINIT);
+        let made_up = desc.is_some_and(|desc| self.cx.is_uninit(&desc, GroupFlags::BLOCK_UNINIT));
         if made_up && self.cx.claimed.is_untouched(from, clusters.into()) {
             return Ok(clusters);
         }
@@ -153,7 +148,7 @@ impl GroupWorker<'_, '_> {
         let geo = &self.cx.geo;
         let count = geo.inodes_per_group;
         let desc = self.cx.desc(g).copied();
-        let made_up = self.is_uninit(desc, GroupFlags::INODE_UNINIT);
+        let made_up = desc.is_some_and(|desc| self.cx.is_uninit(&desc, GroupFlags::INODE_UNINIT));
         if made_up && self.cx.inodes.is_untouched(geo.ino_in_group(g, 0), count) {
             return Ok((count, 0));
         }

@@ -10,7 +10,7 @@ use crate::journal::Log;
 use crate::prelude::*;
 use crate::report::Progress;
 use crate::view::View;
-use uext4_ondisk::{BlockBounds, CsumSeed, InodeParams, Tid};
+use uext4_ondisk::{BlockBounds, CsumSeed, GroupFlags, InodeParams, Tid};
 
 /// A run of fixed metadata.
 #[derive(Clone, Copy, Debug)]
@@ -151,6 +151,11 @@ impl<'d> Context<'d> {
             .filter(|_| self.usable.get(g) == Some(&true))
     }
 
+    /// Whether a bitmap of a group is not on disk.
+    pub(crate) fn is_uninit(&self, desc: &GroupDesc, flag: GroupFlags) -> bool {
+        self.sb.has_group_csum() && desc.flags.contains(flag)
+    }
+
     /// Inodes of a group's table that have ever been used.
     pub(crate) fn inodes_in_use_max(&self, g: GroupNo) -> u32 {
         let Some(d) = self.desc(g) else {
@@ -159,7 +164,7 @@ impl<'d> Context<'d> {
         if !self.sb.has_group_csum() {
             return self.geo.inodes_per_group;
         }
-        if d.flags.contains(uext4_ondisk::GroupFlags::INODE_UNINIT) {
+        if d.flags.contains(GroupFlags::INODE_UNINIT) {
             return 0;
         }
         self.geo.inodes_per_group.saturating_sub(d.itable_unused)

@@ -74,7 +74,7 @@ fn claim_used(cx: &Context<'_>) -> Result<()> {
     let mut bitmap = vec![0; cx.block_size()];
     for group in (0..cx.geo.groups_count).map(GroupNo) {
         let desc = cx.desc(group).ok_or(ChangeError::Faulty)?;
-        if cx.sb.has_group_csum() && desc.flags.contains(GroupFlags::BLOCK_UNINIT) {
+        if cx.is_uninit(desc, GroupFlags::BLOCK_UNINIT) {
             continue;
         }
         cx.view.read(desc.block_bitmap, &mut bitmap)?;
@@ -239,7 +239,7 @@ fn free_behind_end(ed: &mut Editor<'_, '_>, geo: &Geometry) -> Result<()> {
     let cx = ed.cx;
     let last = GroupNo(cx.geo.groups_count - 1);
     let mut desc = cx.desc(last).copied().ok_or(ChangeError::Faulty)?;
-    if cx.sb.has_group_csum() && desc.flags.contains(GroupFlags::BLOCK_UNINIT) {
+    if cx.is_uninit(&desc, GroupFlags::BLOCK_UNINIT) {
         return Ok(());
     }
     let mut bitmap = ed.block(desc.block_bitmap)?;

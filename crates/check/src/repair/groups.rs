@@ -133,14 +133,7 @@ fn mend_super(ed: &mut Editor<'_, '_>) -> Result<()> {
     for g in (0..cx.geo.groups_count).map(GroupNo) {
         let clusters = cx.geo.clusters_in_group(g);
         let from = u64::from(g.0).saturating_mul(u64::from(cx.geo.clusters_per_group));
-        free_clusters += u64::from(clusters);
-        if !cx.claimed.is_untouched(from, clusters.into()) {
-            let mut used = Vec::new();
-            cx.claimed.copy_to(from, clusters.into(), &mut used);
-            let mut block = vec![0; used.len()];
-            copy_bits(&mut block, &used, clusters as usize);
-            free_clusters -= count_ones(&block);
-        }
+        free_clusters += u64::from(clusters) - cx.claimed.count(from, clusters.into());
         let (first, count) = (cx.geo.ino_in_group(g, 0), cx.geo.inodes_per_group);
         free_inodes += count;
         if !cx.inodes.is_untouched(first, count) {

@@ -1,7 +1,6 @@
 //! The new size, with what has to move for it.
 
 use super::{space, vacate};
-use crate::bitmap::count_ones;
 use crate::change::{Change, ChangeError, Copies, Result, put_superblocks, superblock};
 use crate::context::Context;
 use crate::prelude::*;
@@ -17,11 +16,7 @@ pub(super) fn change(cx: &Context<'_>, blocks: u64) -> Result<(Change, u64)> {
     let mut ed = Editor::new(cx);
     let copies = cut(&mut ed, blocks);
     let clusters = cx.cluster(Pblk(blocks));
-    let mut used = Vec::new();
-    cx.claimed.copy_to(0, clusters, &mut used);
-    if let Some(last) = used.last_mut().filter(|_| !clusters.is_multiple_of(8)) {
-        *last &= (1 << (clusters % 8)) - 1;
-    }
+    let free = clusters.saturating_sub(cx.claimed.count(0, clusters));
     ed.give_back();
     let change = Change {
         copies: copies?,
@@ -29,7 +24,7 @@ pub(super) fn change(cx: &Context<'_>, blocks: u64) -> Result<(Change, u64)> {
         is_whole: true,
         ..Change::default()
     };
-    Ok((change, clusters.saturating_sub(count_ones(&used))))
+    Ok((change, free))
 }
 
 /// Makes the changes, and returns the copies of data that precede them.

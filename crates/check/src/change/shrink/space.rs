@@ -1,6 +1,5 @@
 //! The fewest blocks that an image may have.
 
-use crate::bitmap::count_ones;
 use crate::change::{ChangeError, Result};
 use crate::context::Context;
 use crate::prelude::*;
@@ -52,13 +51,11 @@ fn of_metadata(geo: &Geometry, group: GroupNo) -> u64 {
 
 /// Blocks in use.
 fn claimed(cx: &Context<'_>) -> u64 {
-    let mut bits = Vec::new();
     let groups = (0..cx.geo.groups_count).map(GroupNo);
     let of_group = groups.map(|group| {
         let clusters = cx.geo.clusters_in_group(group);
         let from = u64::from(group.0).saturating_mul(cx.geo.clusters_per_group.into());
-        cx.claimed.copy_to(from, clusters.into(), &mut bits);
-        count_ones(&bits)
+        cx.claimed.count(from, clusters.into())
     });
     of_group.sum()
 }
