@@ -4,7 +4,7 @@ use clap::Args;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
-use uext4_ext4::{GenerationVariant, IallocVariant, MountOptions};
+use uext4_ext4::{DirLockVariant, GenerationVariant, IallocVariant, MountOptions};
 use uext4_vfs::icache::IcacheVariant;
 use uext4_vfs::ilock::DioLock;
 
@@ -146,6 +146,9 @@ pub struct VariantArgs {
     /// How direct I/O locks a file: exclusive-first, shared-first, shared-always, range
     #[arg(long, value_name = "LIST", value_parser = |text: &str| parse_list(text, &DioLock::ALL))]
     pub dio_lock: Option<VariantList<DioLock>>,
+    /// How changes of a directory's entries exclude each other: exclusive, leaf
+    #[arg(long, value_name = "LIST", value_parser = |text: &str| parse_list(text, &DirLockVariant::ALL))]
+    pub dir_lock: Option<VariantList<DirLockVariant>>,
     /// Direct writes into holes allocate unwritten extents: on, off
     #[arg(long, value_name = "LIST", value_parser = on_off_list)]
     pub dioread_nolock: Option<VariantList<bool>>,
@@ -180,6 +183,8 @@ pub struct Choice {
     pub lazytime: Option<bool>,
     /// How direct I/O locks a file.
     pub dio_lock: Option<DioLock>,
+    /// How changes of a directory's entries exclude each other.
+    pub dir_lock: Option<DirLockVariant>,
     /// Whether direct writes into holes allocate unwritten extents.
     pub dioread_nolock: Option<bool>,
 }
@@ -207,6 +212,7 @@ impl VariantArgs {
             icache: choice.icache.unwrap_or(default.icache),
             lazytime: choice.lazytime.unwrap_or(default.lazytime),
             dio_lock: choice.dio_lock.unwrap_or(default.dio_lock),
+            dir_lock: choice.dir_lock.unwrap_or(default.dir_lock),
             dioread_nolock: choice.dioread_nolock.unwrap_or(default.dioread_nolock),
             inodes_max: self.inodes_max.unwrap_or(default.inodes_max),
             commit_interval: self.commit_interval.unwrap_or(default.commit_interval),
@@ -222,6 +228,7 @@ impl VariantArgs {
         vary(&mut all, &self.icache, |c| &mut c.icache);
         vary(&mut all, &self.lazytime, |c| &mut c.lazytime);
         vary(&mut all, &self.dio_lock, |c| &mut c.dio_lock);
+        vary(&mut all, &self.dir_lock, |c| &mut c.dir_lock);
         vary(&mut all, &self.dioread_nolock, |c| &mut c.dioread_nolock);
         all
     }
@@ -240,6 +247,7 @@ impl VariantArgs {
             (length(&self.icache), choice.icache.map(|a| a.name())),
             (length(&self.lazytime), choice.lazytime.map(lazytime)),
             (length(&self.dio_lock), choice.dio_lock.map(|a| a.name())),
+            (length(&self.dir_lock), choice.dir_lock.map(|a| a.name())),
             (
                 length(&self.dioread_nolock),
                 choice.dioread_nolock.map(nolock),

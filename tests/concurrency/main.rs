@@ -1,6 +1,7 @@
 //! Journaled data, moving ranges, data and values in inodes, trimming and access control lists together: what a review
 //! of them found, and several threads on them at once. `UEXT4_STRESS` sets how many rounds.
 
+mod one_directory;
 mod regressions;
 mod rwsem;
 mod stress;

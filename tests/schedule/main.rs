@@ -13,6 +13,7 @@ mod lazytime;
 mod mqueue;
 mod mqueue_deferred;
 mod mqueue_namespace;
+mod one_directory;
 mod registry;
 mod simulation;
 mod swap_boot;

@@ -12,6 +12,26 @@ pub fn with_superblock(data: &mut [u8], at: usize, change: impl FnOnce(&mut RawS
     }
 }
 
+/// Makes a superblock ask for recovery.
+pub(crate) fn ask_for_recovery(raw: &mut RawSuperblock) {
+    let incompat = raw.incompat() | Incompat::RECOVER;
+    raw.set_features(raw.compat(), incompat, raw.ro_compat());
+    raw.update_checksum();
+}
+
+/// Makes the superblock on the device ask for recovery, durably, before the log holds anything: e2fsck -p gives up where the log
+/// is not empty and no recovery is asked for.
+///
+/// # Errors
+/// The device's.
+pub(crate) fn ask_for_recovery_on(device: &dyn BlockDevice) -> Result<()> {
+    let mut bytes = [0u8; SUPERBLOCK_SIZE];
+    device.read_at(SUPERBLOCK_OFFSET, &mut bytes)?;
+    with_superblock(&mut bytes, 0, ask_for_recovery);
+    device.write_at(SUPERBLOCK_OFFSET, &bytes)?;
+    Ok(device.flush()?)
+}
+
 /// The block of the primary superblock, and where it starts there.
 pub fn superblock_place(block_size: u32) -> (Pblk, usize) {
     let size = u64::from(block_size);
@@ -37,7 +57,8 @@ pub fn read_superblock(device: &dyn BlockDevice) -> Result<Superblock> {
 }
 
 /// As [`read_superblock`], but one whose checksum alone is wrong is given too, with the error: a crash
-/// may have torn its last write, and then the log has it whole.
+/// may have torn its last write, and then the log has it whole. One that differs by nothing but the request for recovery was torn
+/// when that was written ([`ask_for_recovery_on`]): it is whole, and asks.
 ///
 /// # Errors
 /// As [`read_superblock`].
@@ -52,8 +73,67 @@ pub fn read_superblock_to_recover(
             let Some(raw) = RawSuperblock::mut_from(&mut bytes) else {
                 return Err(why.into());
             };
+            if let Some(asking) = torn_request(raw) {
+                return Ok((asking, None));
+            }
             Ok((Superblock::from_raw(raw.clone())?, Some(why)))
         }
         Err(why) => Err(why.into()),
+    }
+}
+
+/// A superblock of which only the request for recovery, or only its checksum, was written.
+fn torn_request(raw: &RawSuperblock) -> Option<Superblock> {
+    let mut other = raw.clone();
+    let incompat = raw.incompat() ^ Incompat::RECOVER;
+    other.set_features(raw.compat(), incompat, raw.ro_compat());
+    if other.compute_checksum() != raw.checksum.get() {
+        return None;
+    }
+    ask_for_recovery(&mut other);
+    Superblock::from_raw(other).ok()
+}
+
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests {
+    use super::*;
+    use uext4_block::MemoryDevice;
+    use uext4_build::{MkfsOptions, NoProgress};
+
+    /// A sector: what a crash leaves of a write is whole sectors.
+    const SECTOR: usize = 512;
+
+    #[test]
+    fn a_torn_request_for_recovery_is_one() {
+        let device = MemoryDevice::new(4 << 20);
+        let options = MkfsOptions {
+            size: Some(4 << 20),
+            ..MkfsOptions::default()
+        };
+        uext4_build::mkfs(&device, &options, &NoProgress).expect("mkfs");
+        let mut before = [0; SUPERBLOCK_SIZE];
+        device
+            .read_at(SUPERBLOCK_OFFSET, &mut before)
+            .expect("reads");
+        ask_for_recovery_on(&device).expect("asks");
+        let mut after = [0; SUPERBLOCK_SIZE];
+        device
+            .read_at(SUPERBLOCK_OFFSET, &mut after)
+            .expect("reads");
+        for first in [&before, &after] {
+            for last in [&before, &after] {
+                let torn = [&first[..SECTOR], &last[SECTOR..]].concat();
+                device.write_at(SUPERBLOCK_OFFSET, &torn).expect("writes");
+                let (sb, why) = read_superblock_to_recover(&device).expect("reads");
+                assert!(why.is_none());
+                let asks = sb.incompat.contains(Incompat::RECOVER);
+                assert_eq!(asks, torn != before, "neither as before nor asking");
+            }
+        }
+        let mut other = after;
+        other[0x78] ^= 1;
+        device.write_at(SUPERBLOCK_OFFSET, &other).expect("writes");
+        let (_, why) = read_superblock_to_recover(&device).expect("reads");
+        assert!(why.is_some(), "another byte is damage");
     }
 }

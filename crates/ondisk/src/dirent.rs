@@ -287,33 +287,61 @@ pub fn dir_insert(
     file_type: FileType,
     hint: usize,
 ) -> Result<Option<Inserted>> {
-    let end = data_end.min(block.len());
-    let need = dirent_size(name.len());
     if name.is_empty() || name.len() > NAME_MAX {
         return Ok(None);
     }
+    let Some(room) = room_from(block, data_end, name.len(), hint)? else {
+        return Ok(None);
+    };
+    let (at, new_at) = (room.at, room.at + room.used);
+    if room.used != 0 {
+        let raw = rec_len_encode(room.used, block.len());
+        put_le16(block, at + 4, raw).ok_or_else(|| fail(CorruptKind::DirShort, at))?;
+    }
+    write_record(block, new_at, room.len - room.used, ino, file_type, name)
+        .ok_or_else(|| fail(CorruptKind::DirShort, new_at))?;
+    Ok(Some(Inserted {
+        offset: new_at,
+        hint: new_at,
+    }))
+}
+
+/// Whether [`dir_insert`] of a name of so many bytes finds room in the block.
+///
+/// # Errors
+/// As [`dir_insert`].
+pub fn dir_has_room(block: &[u8], data_end: usize, name_len: usize, hint: usize) -> Result<bool> {
+    let found = room_from(block, data_end, name_len, hint)?;
+    if found.is_none() && hint > 0 {
+        return Ok(room_from(block, data_end, name_len, 0)?.is_some());
+    }
+    Ok(found.is_some())
+}
+
+/// A record with room behind its name.
+struct Room {
+    at: usize,
+    /// Bytes that its name needs.
+    used: usize,
+    len: usize,
+}
+
+/// The first record from `hint` on with room for a name.
+fn room_from(block: &[u8], data_end: usize, name_len: usize, hint: usize) -> Result<Option<Room>> {
+    let end = data_end.min(block.len());
+    let need = dirent_size(name_len);
     let mut at = hint;
     while at < end {
         let h = header(block, end, at)?;
-        let used = if h.ino == 0 {
-            0
-        } else {
-            dirent_size(h.name_len)
+        let used = match h.ino {
+            0 => 0,
+            _ => dirent_size(h.name_len),
         };
-        if h.rec_len - used >= need {
-            let (new_at, new_len) = (at + used, h.rec_len - used);
-            if used != 0 {
-                let raw = rec_len_encode(used, block.len());
-                put_le16(block, at + 4, raw).ok_or_else(|| fail(CorruptKind::DirShort, at))?;
-            }
-            write_record(block, new_at, new_len, ino, file_type, name)
-                .ok_or_else(|| fail(CorruptKind::DirShort, new_at))?;
-            return Ok(Some(Inserted {
-                offset: new_at,
-                hint: new_at,
-            }));
+        let len = h.rec_len;
+        if len - used >= need {
+            return Ok(Some(Room { at, used, len }));
         }
-        at += h.rec_len;
+        at += len;
     }
     Ok(None)
 }

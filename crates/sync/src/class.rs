@@ -197,10 +197,12 @@ classes! {
     LAZYTIME_WRITE = "lazytime_write", Rename, Refused, "pending timestamps that are being written";
     RENAME = "rename", Rename, Refused, "the shape of the directory tree";
     DIR_ILOCK = "dir_ilock", DirIlock, ParentFirst, "a directory's entries";
+    DIR_LEAF = "dir_leaf", DirIlock, ParentFirst, "the entries of a leaf of a directory, under its shared dir_ilock";
     ILOCK = "ilock", Ilock, Ascending, "changes of a file's size and data layout";
     RANGE = "range", Ilock, Ascending, "a range of a file, under its ilock";
     HANDLE = "handle", HandleStart, Refused, "a running transaction against closing";
     XATTR = "xattr", Xattr, Ascending, "an inode's extended attributes";
+    DIR_TREE = "dir_tree", Xattr, Refused, "the tree of hashes of a directory, its leaves' places included";
     EXTENT_MAP = "extent_map", ExtentMap, Ascending, "an inode's block mapping";
     ORPHAN_LIST = "orphan_list", OrphanList, Refused, "the on-disk orphan list";
     MMP = "mmp", OrphanList, Refused, "the block with which a file system is held against other hosts";

@@ -249,6 +249,7 @@ pub fn mount_in(
         options.generation = rng.choice(GenerationVariant::ALL).unwrap_or_default();
         options.icache = rng.choice(IcacheVariant::ALL).unwrap_or_default();
         options.dio_lock = rng.choice(DioLock::ALL).unwrap_or_default();
+        options.dir_lock = rng.choice(DirLockVariant::ALL).unwrap_or_default();
         options.dioread_nolock = rng.bool();
         options.lazytime = rng.bool();
         options.lazytime_max_age = Duration::from_millis(rng.u64(1..2000));

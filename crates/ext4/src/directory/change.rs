@@ -23,10 +23,10 @@ impl Record {
 }
 
 impl Directory {
-    /// Adds an entry where [`Directory::dir_find`] found none.
+    /// Adds an entry where [`Directory::dir_look_up`] or [`Directory::with_leaf`] found none.
     ///
     /// # Locks
-    /// The caller has held the directory's `ilock` alone since then.
+    /// The caller has held the directory's `ilock` alone, or the leaf, since then.
     ///
     /// # Journal
     /// One credit, and twelve if the directory grows.
@@ -102,7 +102,7 @@ impl Directory {
         if self.insert_in_leaf(handle, dir, leaf, name, ino, file_type)? {
             return Ok(());
         }
-        self.split_leaf(handle, dir, path.clone(), leaf)?;
+        self.split_leaf(handle, dir, hash.major, path.leaf, leaf)?;
         let path = self.descend(dir, hash.major)?;
         let leaf = self.leaf_of(dir, &path)?;
         if self.insert_in_leaf(handle, dir, &leaf, name, ino, file_type)? {
@@ -149,7 +149,7 @@ impl Directory {
     /// Removes an entry that was found.
     ///
     /// # Locks
-    /// The caller has held the directory's `ilock` alone since it was found.
+    /// The caller has held the directory's `ilock` alone, or the leaf, since it was found.
     ///
     /// # Journal
     /// One credit.
@@ -158,6 +158,7 @@ impl Directory {
             return self.inline.inline_remove(handle, dir, hit.offset);
         };
         let mut content = handle.modify(leaf)?;
+        leaf.new_edition(&mut content);
         let room = uext4_ondisk::dir_remove(
             content.data_mut(),
             self.volume.dir_end(),
@@ -190,6 +191,7 @@ impl Directory {
                 .inline_replace(handle, dir, hit.offset, ino, file_type);
         };
         let mut content = handle.modify(leaf)?;
+        leaf.new_edition(&mut content);
         uext4_ondisk::dir_set_ino(
             content.data_mut(),
             self.volume.dir_end(),
@@ -331,6 +333,7 @@ impl Directory {
     fn fill_leaf(&self, handle: &Handle<'_>, leaf: &Arc<Buffer>, records: &[Record]) -> Result<()> {
         let end = self.volume.dir_end();
         let mut content = handle.create(leaf)?;
+        leaf.new_edition(&mut content);
         uext4_ondisk::dir_block_init(content.data_mut(), self.volume.dir_tail());
         let mut hint = 0;
         for r in records {
@@ -345,14 +348,20 @@ impl Directory {
         Ok(())
     }
 
-    /// Moves the upper half of a leaf, by bytes, into a new one.
-    fn split_leaf(
+    /// Moves the upper half of a leaf, by bytes, into a new one. The leaf is block `lblk`, and has or gets a name of hash `major`.
+    ///
+    /// # Locks
+    /// The caller has the directory's `ilock` alone, or the leaf. Takes `dir_tree`.
+    pub(super) fn split_leaf(
         &self,
         handle: &Handle<'_>,
         dir: &Inode,
-        path: DxPath,
+        major: u32,
+        lblk: Lblk,
         leaf: &Arc<Buffer>,
     ) -> Result<()> {
+        let _change = dir.blocks().change_tree();
+        let path = self.find_leaf_again(dir, major, lblk)?;
         let version = self.tree_hash(dir)?;
         let records = self.records(dir, leaf, version)?;
         let total: usize = records.iter().map(Record::size).sum();
@@ -374,8 +383,9 @@ impl Directory {
         // First: a block that is not a leaf yet must not stay behind where the tree finds no room.
         let path = self.make_room_behind(handle, dir, path, hash)?;
         let (new_lblk, new) = self.append_dir_block(handle, dir, Role::Leaf)?;
-        self.add_leaf(handle, &path, hash, new_lblk)?;
+        // A search beside this finds each name in one of the two.
         self.fill_leaf(handle, &new, upper)?;
+        self.add_leaf(handle, &path, hash, new_lblk)?;
         self.fill_leaf(handle, leaf, lower)?;
         Ok(())
     }

@@ -28,6 +28,12 @@ impl DxPath {
         Some(f(DxView::new(content.data(), *kind), *at))
     }
 
+    /// Whether names of hash `major` go on in the leaf that follows.
+    pub(super) fn is_continued(&self, major: u32) -> bool {
+        self.following
+            .is_some_and(|(_, next)| next & 1 == 1 && next & !1 == major & !1)
+    }
+
     /// Finds the entry that follows after the positions changed.
     fn find_following(&mut self) {
         self.following = (0..self.steps.len()).rev().find_map(|level| {
@@ -78,7 +84,11 @@ impl Directory {
 
     /// The way to the leaf for the major hash that `hash` gives for the tree's hash version. Takes
     /// the lock of each index block once.
-    fn descend_with(&self, dir: &Inode, hash: impl FnOnce(HashVersion) -> u32) -> Result<DxPath> {
+    pub(super) fn descend_with(
+        &self,
+        dir: &Inode,
+        hash: impl FnOnce(HashVersion) -> u32,
+    ) -> Result<DxPath> {
         let mut path = DxPath {
             steps: ArrayVec::new(),
             following: None,
@@ -148,9 +158,8 @@ impl Directory {
         path: &DxPath,
         major: u32,
     ) -> Result<Option<DxPath>> {
-        match path.following {
-            Some((_, next)) if next & 1 == 1 && next & !1 == major & !1 => {}
-            _ => return Ok(None),
+        if !path.is_continued(major) {
+            return Ok(None);
         }
         let copy = DxPath {
             steps: path.steps.clone(),
@@ -209,7 +218,7 @@ impl Directory {
     }
 
     /// The way to `target`, which holds hashes just below `hash`, after the tree changed above it.
-    fn find_leaf_again(&self, dir: &Inode, hash: u32, target: Lblk) -> Result<DxPath> {
+    pub(super) fn find_leaf_again(&self, dir: &Inode, hash: u32, target: Lblk) -> Result<DxPath> {
         let mut path = Some(self.descend(dir, (hash & !1).saturating_sub(1))?);
         while let Some(p) = path {
             if p.leaf == target {

@@ -121,7 +121,8 @@ impl Directory {
         }
         let mut batch = Batch::default();
         if self.is_hashed(dir) {
-            self.list_hashed(dir, from, &mut batch)?;
+            let list = || self.list_hashed(dir, from);
+            batch = self.in_still_tree(dir, |_| false, list)?;
         } else if dir.is_inline() {
             self.list_inline(dir, from, &mut batch)?;
         } else {
@@ -147,6 +148,7 @@ impl Directory {
             }
             return (names, faults);
         }
+        let _still = dir.blocks().lock_tree();
         for lblk in self.mapped_blocks(dir) {
             let lblk = match lblk {
                 Ok(lblk) => lblk,
@@ -220,19 +222,20 @@ impl Directory {
     }
 
     /// The first leaf with anything from `from` on, with those that continue its last hash.
-    fn list_hashed(&self, dir: &Inode, from: u64, batch: &mut Batch) -> Result<()> {
+    fn list_hashed(&self, dir: &Inode, from: u64) -> Result<Batch> {
+        let mut batch = Batch::default();
         let version = self.tree_hash(dir)?;
         let mut path: Option<DxPath> = Some(self.descend(dir, ((from >> 32) as u32) << 1)?);
         while let Some(p) = path {
             let leaf = self.leaf_of(dir, &p)?;
-            self.list_leaf(dir, &leaf, version, from, batch)?;
+            self.list_leaf(dir, &leaf, version, from, &mut batch)?;
             let continued = Self::next_hash(&p).is_some_and(|hash| hash & 1 == 1);
             if !batch.is_empty() && !continued {
                 break;
             }
             path = self.next_leaf(dir, p)?;
         }
-        Ok(())
+        Ok(batch)
     }
 
     fn list_inline(&self, dir: &Inode, from: u64, batch: &mut Batch) -> Result<()> {

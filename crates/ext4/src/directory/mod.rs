@@ -10,17 +10,20 @@
 //! - Blocks are validated and their checksum checked once, when they are loaded.
 //!
 //! # Locking
-//! The directory's `ilock`: shared to find and list, alone to change. Blocks are buffers.
+//! The directory's `ilock`: shared to find and list, alone to change, or with `dir-lock=leaf` shared to change entries, too.
+//! Blocks are buffers.
 //!
 //! | module | holds |
 //! | --- | --- |
 //! | `hashed` | the way down the tree, splitting |
 //! | `change` | adding, removing and changing entries |
+//! | `shared` | changes of entries beside others |
 //! | `list` | reading a directory in the order of hashes |
 
 mod change;
 mod hashed;
 mod list;
+pub(crate) mod shared;
 
 use crate::block_allocator::BlockAllocator;
 use crate::inline::InlineData;
@@ -54,17 +57,6 @@ impl Role {
     }
 }
 
-/// What looking a name up must know of a directory's inode.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DirShape {
-    /// Whether there is a tree of hashes.
-    hashed: bool,
-    /// Whether all of it is in the inode.
-    inline: bool,
-    /// How many blocks there are.
-    blocks: u32,
-}
-
 /// An entry that was found, and where; valid while the directory is locked.
 #[derive(Clone, Debug)]
 pub(crate) struct Hit {
@@ -73,12 +65,16 @@ pub(crate) struct Hit {
     pub leaf: Option<Arc<Buffer>>,
     pub offset: usize,
     pub prev: Option<usize>,
+    /// Of the leaf's content.
+    edition: u32,
 }
 
 impl Hit {
+    /// The leaf is locked.
     fn new(leaf: &Arc<Buffer>, d: &Dirent<'_>) -> Hit {
         Hit {
             ino: d.ino,
+            edition: leaf.edition(),
             leaf: Some(Arc::clone(leaf)),
             offset: d.offset,
             prev: d.prev,
@@ -199,38 +195,18 @@ impl Directory {
         }
     }
 
-    /// What looking a name up must know of a directory's inode.
-    fn dir_shape(&self, dir: &Inode) -> DirShape {
-        let state = dir.state();
-        self.shape_of(state.flags, state.size)
-    }
-
-    /// The same, of the flags and the size that the caller has read.
-    pub(crate) fn shape_of(&self, flags: InodeFlags, size: u64) -> DirShape {
-        DirShape {
-            hashed: self.volume.sb.compat.contains(Compat::DIR_INDEX)
-                && flags.contains(InodeFlags::INDEX),
-            inline: flags.contains(InodeFlags::INLINE_DATA),
-            blocks: (size / self.volume.block_size()) as u32,
-        }
-    }
-
     /// Looks a name up, `.` and `..` not among them.
     ///
     /// # Locks
     /// The caller holds the directory's `ilock`.
     pub(crate) fn dir_look_up(&self, dir: &Inode, name: &[u8]) -> Result<Found> {
-        self.dir_find(dir, self.dir_shape(dir), name)
-    }
-
-    /// As [`Directory::dir_look_up`], of a shape that was read with the `ilock` held.
-    pub(crate) fn dir_find(&self, dir: &Inode, shape: DirShape, name: &[u8]) -> Result<Found> {
-        if shape.hashed {
+        if self.is_hashed(dir) {
+            let is_hit = |found: &Found| matches!(found, Found::Hit(_));
             return self
-                .find_hashed(dir, name)
+                .in_still_tree(dir, is_hit, || self.find_hashed(dir, name))
                 .or_else(|fault| self.find_past(dir, name, fault));
         }
-        if shape.inline
+        if dir.is_inline()
             && let Some((ino, offset)) = self.inline.inline_find(dir, name)?
         {
             return Ok(Found::Hit(Hit {
@@ -238,9 +214,10 @@ impl Directory {
                 leaf: None,
                 offset,
                 prev: None,
+                edition: 0,
             }));
         }
-        for lblk in 0..shape.blocks {
+        for lblk in 0..self.dir_blocks(dir) {
             let leaf = self.dir_block(dir, Lblk(lblk), Role::Leaf)?;
             if let Some(hit) = self.find_in_leaf(&leaf, name)? {
                 return Ok(Found::Hit(hit));

@@ -1,13 +1,15 @@
-//! The blocks that a directory remembers.
+//! The blocks that a directory remembers, and what guards the tree of hashes in them.
 //!
 //! # Invariants
-//! A directory's block never moves and never goes before the directory does, so a slot that is filled
-//! stays as it is.
+//! - A directory's block never moves and never goes before the directory does, so a slot that is filled
+//!   stays as it is.
+//! - The tree changes with `tree` held (class `dir_tree`), and `changes` is odd meanwhile.
 //!
 //! # Locking
-//! None: a slot is filled once.
+//! None for blocks: a slot is filled once.
 
 use crate::prelude::*;
+use uext4_sync::MutexGuard;
 
 /// Slots in the first segment; each one that follows has twice as many.
 const FIRST: u32 = 16;
@@ -17,9 +19,35 @@ const SEGMENTS: usize = 29;
 type Segment = Box<[OnceLock<Arc<Buffer>>]>;
 
 /// The buffers of a directory's blocks, by their number in it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct DirBlocks {
     segments: [OnceLock<Segment>; SEGMENTS],
+    tree: Mutex<()>,
+    /// How often a change of the tree began or ended.
+    changes: AtomicU64,
+}
+
+impl Default for DirBlocks {
+    fn default() -> DirBlocks {
+        DirBlocks {
+            segments: Default::default(),
+            tree: Mutex::new(&class::DIR_TREE, ()),
+            changes: AtomicU64::new(0),
+        }
+    }
+}
+
+/// Held while the tree of hashes changes.
+#[derive(Debug)]
+pub struct TreeChange<'a> {
+    changes: &'a AtomicU64,
+    _locked: MutexGuard<'a, ()>,
+}
+
+impl Drop for TreeChange<'_> {
+    fn drop(&mut self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 /// The segment of a block, and the slot in it.
@@ -31,6 +59,34 @@ fn place(lblk: Lblk) -> (usize, usize) {
 }
 
 impl DirBlocks {
+    /// Which tree there is; none while it changes. What was read between two calls that give the same is of one tree.
+    #[inline]
+    pub fn tree_edition(&self) -> Option<u64> {
+        let changes = self.changes.load(Ordering::SeqCst);
+        changes.is_multiple_of(2).then_some(changes)
+    }
+
+    /// Keeps the tree as it is.
+    ///
+    /// # Locks
+    /// Takes `dir_tree`.
+    pub fn lock_tree(&self) -> MutexGuard<'_, ()> {
+        self.tree.lock()
+    }
+
+    /// Lets the caller change the tree.
+    ///
+    /// # Locks
+    /// Takes `dir_tree`.
+    pub fn change_tree(&self) -> TreeChange<'_> {
+        let locked = self.tree.lock();
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        TreeChange {
+            changes: &self.changes,
+            _locked: locked,
+        }
+    }
+
     /// The buffer of block `lblk`, if it is remembered.
     #[inline]
     pub fn get(&self, lblk: Lblk) -> Option<&Arc<Buffer>> {

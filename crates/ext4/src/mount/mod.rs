@@ -34,7 +34,9 @@ use crate::mount::features::{check_features, check_size};
 use crate::mount::journal::{check_log_apart, find_log, open_journal, recover_log};
 use crate::options::MountOptions;
 use crate::prelude::*;
-use crate::superblock::{read_superblock, read_superblock_to_recover, superblock_place, unix_now};
+use crate::superblock::{
+    ask_for_recovery_on, read_superblock, read_superblock_to_recover, superblock_place, unix_now,
+};
 use crate::volume::Volume;
 use crate::volume::freeze_hook::{DescForm, Freezer};
 use crate::volume::generations::{Generation, Generations};
@@ -169,6 +171,9 @@ impl Ext4 {
     /// Writes into the superblock that the journal needs recovery from now on, and what `more` changes.
     pub(crate) fn mark_in_use(&self, more: impl FnOnce(&mut RawSuperblock)) -> Result<()> {
         let has_log = self.volume.journal().has_log();
+        if has_log {
+            ask_for_recovery_on(self.volume.device())?;
+        }
         self.volume.set_mounted(true);
         let handle = self.volume.journal().start(1)?;
         self.volume.change_superblock(&handle, |raw| {

@@ -14,10 +14,10 @@ use crate::mount::journal::{find_log, open_journal};
 use crate::options::{Exclusion, MountOptions};
 use crate::prelude::*;
 use crate::superblock::{
-    read_superblock, read_superblock_to_recover, superblock_place, with_superblock,
+    ask_for_recovery, read_superblock, read_superblock_to_recover, superblock_place,
+    with_superblock,
 };
 use uext4_jbd2::Opened;
-use uext4_ondisk::RawSuperblock;
 
 /// Bytes of blocks that are written in place at a time.
 const AT_ONCE: u64 = 1 << 20;
@@ -175,15 +175,6 @@ fn commit(
     // The log has it; should this write be torn, recovery finds it there.
     device.write_at(super_block.0 * block_size, &superblock)?;
     Ok(device.flush()?)
-}
-
-fn ask_for_recovery(raw: &mut RawSuperblock) {
-    raw.set_features(
-        raw.compat(),
-        raw.incompat() | Incompat::RECOVER,
-        raw.ro_compat(),
-    );
-    raw.update_checksum();
 }
 
 /// Copies blocks to the same places, runs of them at once.

@@ -16,6 +16,7 @@ use crate::block_allocator::BlockAllocator;
 use crate::clock::now;
 use crate::deletion::{DELETE_CREDITS, DeletePlan, Deletion};
 use crate::directory::check_name;
+use crate::directory::shared::MayAdd;
 use crate::directory::{Directory, Found, Hit, Vacancy};
 use crate::file::FileIo;
 use crate::file::flags::{FIXING, OF_DIRECTORIES};
@@ -94,10 +95,15 @@ impl Namei {
                 self.inodes.get_inode(parent)
             };
         }
-        match self.directories.dir_look_up(dir, name)? {
-            // The entry keeps the inode alive while the directory is locked.
-            Found::Hit(hit) => self.get_entry(dir, hit.ino),
-            Found::Vacancy(_) => Err(Ext4Error::NotFound),
+        loop {
+            let Found::Hit(hit) = self.directories.dir_look_up(dir, name)? else {
+                return Err(Ext4Error::NotFound);
+            };
+            let found = self.get_entry(dir, hit.ino);
+            // The entry keeps the inode alive; a number without it may be another inode's.
+            if hit.is_current() {
+                return found;
+            }
         }
     }
 
@@ -130,10 +136,39 @@ impl Namei {
         Ok(inode)
     }
 
+    /// Runs `change` with what is found of a name, and with no change of that name beside it. Where nothing is found, `may_add` is
+    /// asked before, if it is given.
+    ///
+    /// # Locks
+    /// The directory's `ilock`: shared, and the leaf of the name, or alone.
+    fn change_entry<R>(
+        &self,
+        dir: &InodeRef,
+        name: &[u8],
+        may_add: Option<MayAdd<'_>>,
+        mut change: impl FnMut(Found) -> Result<R>,
+    ) -> Result<R> {
+        if self.directories.shares_changes(dir) {
+            let _shared = ilock(&dir.ilock, LockMode::Shared);
+            let done = self
+                .directories
+                .with_leaf(dir, name, may_add, &mut change)?;
+            if let Some(done) = done {
+                return Ok(done);
+            }
+        }
+        let _alone = ilock(&dir.ilock, LockMode::Exclusive);
+        let found = self.directories.dir_look_up(dir, name)?;
+        if let (Found::Vacancy(_), Some(may_add)) = (&found, may_add) {
+            may_add()?;
+        }
+        change(found)
+    }
+
     /// Creates a file of any kind.
     ///
     /// # Locks
-    /// The directory's `ilock`, alone.
+    /// The directory's `ilock`, alone or with the leaf of the name.
     ///
     /// # Crash
     /// Name and inode survive together or not at all.
@@ -152,37 +187,34 @@ impl Namei {
             return Err(Ext4Error::Exists);
         }
         let timed = probe::time(Stage::Create);
-        let locked = ilock(&dir.ilock, LockMode::Exclusive);
-        let attr = self.attributes.attr(dir);
-        let shape = self
-            .directories
-            .shape_of(InodeFlags::from_bits_retain(attr.flags), attr.size);
-        let mut found = self.directories.dir_find(dir, shape, name)?;
-        if matches!(found, Found::Hit(_)) {
-            return Err(Ext4Error::Exists);
-        }
-        if dir.is_unlinked() || attr.nlink == 0 {
-            return Err(Ext4Error::NotFound);
-        }
-        self.attributes.may_change_dir(caller, dir, &attr)?;
-        permission::may_make(caller, &new.kind)?;
-        if new.kind.file_kind() == FileKind::Directory {
-            self.check_links(dir, attr.nlink)?;
-        }
-        let template = self.template(caller, dir, &attr, new)?;
-        let mut again = false;
-        let inode = self.blocks.retry_no_space(|| {
-            // The first attempt may have split a leaf.
-            if again {
-                found = self.directories.dir_look_up(dir, name)?;
+        let may_add = || {
+            let attr = self.attributes.attr(dir);
+            if dir.is_unlinked() || attr.nlink == 0 {
+                return Err(Ext4Error::NotFound);
             }
-            again = true;
-            let Found::Vacancy(vacancy) = &found else {
-                return Err(Ext4Error::Exists);
-            };
-            self.create_locked(dir, vacancy, name, new, &template)
+            self.attributes.may_change_dir(caller, dir, &attr)?;
+            permission::may_make(caller, &new.kind)?;
+            match new.kind.file_kind() {
+                FileKind::Directory => self.check_links(dir, attr.nlink),
+                _ => Ok(()),
+            }
+        };
+        let inode = self.change_entry(dir, name, Some(&may_add), |mut found| {
+            let attr = self.attributes.attr(dir);
+            let template = self.template(caller, dir, &attr, new)?;
+            let mut again = false;
+            self.blocks.retry_no_space(|| {
+                // The first attempt may have split a leaf.
+                if again {
+                    found = self.directories.dir_look_up(dir, name)?;
+                }
+                again = true;
+                let Found::Vacancy(vacancy) = &found else {
+                    return Err(Ext4Error::Exists);
+                };
+                self.create_locked(dir, vacancy, name, new, &template)
+            })
         })?;
-        drop(locked);
         drop(timed);
         self.sync_if_dirsync(dir)?;
         if inode.ino.0.is_multiple_of(64) {
@@ -333,7 +365,7 @@ impl Namei {
     /// Gives an inode another name.
     ///
     /// # Locks
-    /// The directory's `ilock`, then the inode's, both alone.
+    /// The directory's `ilock`, alone or with the leaf of the name; then the inode's, alone.
     ///
     /// # Errors
     /// [`Ext4Error::Exists`], [`Ext4Error::NotPermitted`] for a directory, too many links.
@@ -348,34 +380,38 @@ impl Namei {
         if name == b"." || name == b".." {
             return Err(Ext4Error::Exists);
         }
-        let _dir_locked = ilock(&dir.ilock, LockMode::Exclusive);
-        if let Found::Hit(_) = self.directories.dir_look_up(dir, name)? {
-            return Err(Ext4Error::Exists);
-        }
-        check_alive(dir)?;
-        let attr = self.attributes.attr(dir);
-        self.attributes.may_change_dir(caller, dir, &attr)?;
-        if node.is_dir() {
-            return Err(Ext4Error::NotPermitted);
-        }
-        let _locked = ilock(&node.ilock, LockMode::Exclusive);
-        if node.flags().intersects(FIXING) {
-            return Err(Ext4Error::NotPermitted);
-        }
-        let links = node.state().links;
-        if links == 0 && !node.is_unnamed() {
-            return Err(Ext4Error::NotFound);
-        }
-        self.check_links(node, links)?;
-        if self.files.crosses_project(dir, node) {
-            return Err(Error::new(Errno::EXDEV).into());
-        }
-        self.blocks.retry_no_space(|| {
-            let found = self.directories.dir_look_up(dir, name)?;
-            let Found::Vacancy(vacancy) = found else {
+        let may_add = || {
+            check_alive(dir)?;
+            let attr = self.attributes.attr(dir);
+            self.attributes.may_change_dir(caller, dir, &attr)?;
+            match node.is_dir() {
+                true => Err(Ext4Error::NotPermitted),
+                false => Ok(()),
+            }
+        };
+        self.change_entry(dir, name, Some(&may_add), |found| {
+            if let Found::Hit(_) = found {
                 return Err(Ext4Error::Exists);
-            };
-            self.link_locked(node, links == 0, dir, &vacancy, name)
+            }
+            let _locked = ilock(&node.ilock, LockMode::Exclusive);
+            if node.flags().intersects(FIXING) {
+                return Err(Ext4Error::NotPermitted);
+            }
+            let links = node.state().links;
+            if links == 0 && !node.is_unnamed() {
+                return Err(Ext4Error::NotFound);
+            }
+            self.check_links(node, links)?;
+            if self.files.crosses_project(dir, node) {
+                return Err(Error::new(Errno::EXDEV).into());
+            }
+            self.blocks.retry_no_space(|| {
+                let found = self.directories.dir_look_up(dir, name)?;
+                let Found::Vacancy(vacancy) = found else {
+                    return Err(Ext4Error::Exists);
+                };
+                self.link_locked(node, links == 0, dir, &vacancy, name)
+            })
         })?;
         self.sync_if_dirsync(dir)
     }
@@ -408,7 +444,7 @@ impl Namei {
     /// Removes a name that is not a directory's, and the inode with its last name and reference.
     ///
     /// # Locks
-    /// The directory's `ilock`, then the inode's, both alone.
+    /// The directory's `ilock`, alone or with the leaf of the name; then the inode's, alone.
     ///
     /// # Errors
     /// [`Ext4Error::NotFound`], [`Ext4Error::IsDirectory`], no permission.
@@ -417,36 +453,37 @@ impl Namei {
         if name == b"." || name == b".." {
             return Err(Ext4Error::IsDirectory);
         }
-        let _dir_locked = ilock(&dir.ilock, LockMode::Exclusive);
-        let (hit, target) = self.find_to_remove(caller, dir, name, false)?;
-        let _locked = ilock(&target.ilock, LockMode::Exclusive);
-        let remains = self.deletion.prepare_delete(&target)?;
-        let handle = self.volume.journal().start(DELETE_CREDITS)?;
-        self.directories.dir_remove(&handle, dir, &hit)?;
-        self.touch_dir(&handle, dir, 0)?;
-        self.deletion.drop_link(handle, &target, &remains)?;
+        // Dropped with nothing locked.
+        let _target = self.change_entry(dir, name, None, |found| {
+            let (hit, target) = self.may_remove(caller, dir, found, false)?;
+            let locked = ilock(&target.ilock, LockMode::Exclusive);
+            let remains = self.deletion.prepare_delete(&target)?;
+            let handle = self.volume.journal().start(DELETE_CREDITS)?;
+            self.directories.dir_remove(&handle, dir, &hit)?;
+            self.touch_dir(&handle, dir, 0)?;
+            self.deletion.drop_link(handle, &target, &remains)?;
+            drop(locked);
+            Ok(target)
+        })?;
         self.sync_if_dirsync(dir)
     }
 
     /// The entry that the caller wants to remove, and may, `as_dir` as rmdir(2) does.
     ///
     /// # Locks
-    /// The caller holds the directory's `ilock` alone.
-    fn find_to_remove(
+    /// The caller has held the directory's `ilock` alone, or the leaf, since it was found.
+    fn may_remove(
         &self,
         caller: &Caller,
         dir: &InodeRef,
-        name: &[u8],
+        found: Found,
         as_dir: bool,
     ) -> Result<(Hit, InodeRef)> {
-        let attr = self.attributes.attr(dir);
-        let shape = self
-            .directories
-            .shape_of(InodeFlags::from_bits_retain(attr.flags), attr.size);
-        let Found::Hit(hit) = self.directories.dir_find(dir, shape, name)? else {
+        let Found::Hit(hit) = found else {
             return Err(Ext4Error::NotFound);
         };
         let target = self.get_entry(dir, hit.ino)?;
+        let attr = self.attributes.attr(dir);
         self.attributes
             .may_delete(caller, dir, &attr, &target, as_dir)?;
         Ok((hit, target))
@@ -455,7 +492,7 @@ impl Namei {
     /// Removes an empty directory.
     ///
     /// # Locks
-    /// The directory's `ilock`, then the child's, both alone.
+    /// The directory's `ilock`, alone or with the leaf of the name; then the child's, alone.
     ///
     /// # Errors
     /// [`Ext4Error::NotFound`], [`Ext4Error::NotDirectory`], [`Ext4Error::NotEmpty`], no permission.
@@ -466,17 +503,20 @@ impl Namei {
             b".." => return Err(Ext4Error::NotEmpty),
             _ => {}
         }
-        let _dir_locked = ilock(&dir.ilock, LockMode::Exclusive);
-        let (hit, target) = self.find_to_remove(caller, dir, name, true)?;
-        let _locked = ilock(&target.ilock, LockMode::Exclusive);
-        if !self.directories.dir_is_empty(&target)? {
-            return Err(Ext4Error::NotEmpty);
-        }
-        let remains = self.deletion.prepare_delete(&target)?;
-        let handle = self.volume.journal().start(DELETE_CREDITS)?;
-        self.directories.dir_remove(&handle, dir, &hit)?;
-        self.touch_dir(&handle, dir, -1)?;
-        self.bury_dir(handle, &target, &remains)?;
+        let _target = self.change_entry(dir, name, None, |found| {
+            let (hit, target) = self.may_remove(caller, dir, found, true)?;
+            let locked = ilock(&target.ilock, LockMode::Exclusive);
+            if !self.directories.dir_is_empty(&target)? {
+                return Err(Ext4Error::NotEmpty);
+            }
+            let remains = self.deletion.prepare_delete(&target)?;
+            let handle = self.volume.journal().start(DELETE_CREDITS)?;
+            self.directories.dir_remove(&handle, dir, &hit)?;
+            self.touch_dir(&handle, dir, -1)?;
+            self.bury_dir(handle, &target, &remains)?;
+            drop(locked);
+            Ok(target)
+        })?;
         self.sync_if_dirsync(dir)
     }
 

@@ -5,11 +5,14 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `dir_lock_variant` | the variants of the lock of a directory's entries |
 //! | `ialloc_variant` | the variants of inode allocation |
 
+pub(crate) mod dir_lock_variant;
 pub(crate) mod ialloc_variant;
 
 use crate::generation::GenerationVariant;
+use crate::options::dir_lock_variant::DirLockVariant;
 use crate::options::ialloc_variant::IallocVariant;
 use crate::prelude::*;
 use uext4_vfs::icache::IcacheVariant;
@@ -95,6 +98,8 @@ pub struct MountOptions {
     pub icache: IcacheVariant,
     /// How direct I/O takes the inode lock (mechanism 4).
     pub dio_lock: DioLock,
+    /// How changes of a directory's entries exclude each other (mechanism 7).
+    pub dir_lock: DirLockVariant,
     /// Direct writes into holes allocate unwritten extents, which become written when the data is on
     /// the device; so direct reads need not wait for them.
     pub dioread_nolock: bool,
@@ -129,6 +134,7 @@ impl Default for MountOptions {
             generation: GenerationVariant::default(),
             icache: IcacheVariant::default(),
             dio_lock: DioLock::default(),
+            dir_lock: DirLockVariant::default(),
             dioread_nolock: true,
             lazytime: false,
             lazytime_max_age: Duration::from_secs(24 * 60 * 60),

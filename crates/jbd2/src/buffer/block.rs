@@ -7,7 +7,7 @@
 //!   buffer with `pending` set must not be written in place.
 
 use uext4_sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use uext4_sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, class};
+use uext4_sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, class};
 
 /// The content is what the device has, or newer.
 const UPTODATE: u8 = 1;
@@ -29,11 +29,15 @@ pub struct Buffer {
     dirty_mask: AtomicU64,
     /// Notes of a user about the content; lost on eviction.
     hint: AtomicU32,
+    /// Counts what its owner says of changes to readers that have left the lock.
+    edition: AtomicU32,
     /// [`UPTODATE`] and [`VERIFIED`]; set under `content`, read without.
     state: AtomicU8,
     /// Used since the last sweep of the cache.
     pub(crate) referenced: AtomicU8,
     content: RwLock<Content>,
+    /// For the owner; the journal does not take it.
+    owner: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -76,6 +80,7 @@ impl Buffer {
             seed: AtomicU32::new(0),
             dirty_mask: AtomicU64::new(0),
             hint: AtomicU32::new(0),
+            edition: AtomicU32::new(0),
             state: AtomicU8::new(0),
             referenced: AtomicU8::new(1),
             content: RwLock::new(
@@ -85,6 +90,7 @@ impl Buffer {
                     journaled: Journaled::default(),
                 },
             ),
+            owner: Mutex::new(&class::DIR_LEAF, ()),
         }
     }
 
@@ -174,6 +180,28 @@ impl Buffer {
     #[inline(always)]
     pub fn clear_hint(&self, bits: u32) {
         self.hint.fetch_and(!bits, Ordering::Relaxed);
+    }
+
+    /// How often [`Buffer::new_edition`] was called. What was read with the content locked is still so where this is still the same.
+    #[inline(always)]
+    pub fn edition(&self) -> u32 {
+        self.edition.load(Ordering::Acquire)
+    }
+
+    /// Says that what a reader found may no longer be so. The guard proves the lock.
+    #[inline(always)]
+    pub fn new_edition(&self, _locked: &mut BufferWrite<'_>) {
+        self.edition.fetch_add(1, Ordering::Release);
+    }
+
+    /// Excludes other changes that its owner makes as a whole: of a leaf of a directory, from the search for a name to the change of
+    /// its entry. Nothing in the journal takes this lock, so it may be held while a handle starts.
+    ///
+    /// # Locks
+    /// Takes `dir_leaf`; may sleep.
+    #[inline]
+    pub fn lock_owner(&self) -> MutexGuard<'_, ()> {
+        self.owner.lock()
     }
 
     /// The content, shared.

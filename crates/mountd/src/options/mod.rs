@@ -20,7 +20,8 @@ use table::{HARMLESS, REFUSED, Shape};
 use uext4::unstable::mqueue::Limits;
 use uext4::unstable::ondisk::ErrorsBehaviour;
 use uext4::unstable::{
-    DioLock, Exclusion, GenerationVariant, IallocVariant, IcacheVariant, ImageConfig,
+    DioLock, DirLockVariant, Exclusion, GenerationVariant, IallocVariant, IcacheVariant,
+    ImageConfig,
 };
 use uext4::{AtimeUpdate, DataMode};
 use uext4_fuse::{Ownership, TransportKind};
@@ -262,6 +263,9 @@ impl Options {
             }
             "icache" => mount.icache = given.variant(&IcacheVariant::ALL, IcacheVariant::name)?,
             "dio-lock" => mount.dio_lock = given.variant(&DioLock::ALL, DioLock::name)?,
+            "dir-lock" => {
+                mount.dir_lock = given.variant(&DirLockVariant::ALL, DirLockVariant::name)?;
+            }
             _ => return Ok(false),
         }
         Ok(true)

@@ -118,6 +118,10 @@ fn variants_have_the_names_of_the_benchmarks() {
             variant
         );
     }
+    for variant in DirLockVariant::ALL {
+        let options = parse(&format!("dir-lock={variant}"));
+        assert_eq!(options.open.mount.dir_lock, variant);
+    }
 }
 
 #[test]
