@@ -14,10 +14,22 @@ use crate::directory::{Directory, Found, Hit, Vacancy};
 use crate::inode::Inode;
 use crate::options::dir_lock_variant::DirLockVariant;
 use crate::prelude::*;
+use uext4_sync::MutexGuard;
 
 /// Blocks that splitting a leaf changes: it, the new one and two index blocks; the directory's inode; block bitmap and
 /// descriptors for each new block; extent nodes.
 const SPLIT_CREDITS: u32 = 20;
+
+/// Where a name is or would be.
+struct Place<'a> {
+    dir: &'a Inode,
+    name: &'a [u8],
+    /// Which tree there was before the way was sought.
+    edition: Option<u64>,
+    path: DxPath,
+    hash: NameHash,
+    leaf: Arc<Buffer>,
+}
 
 /// Says whether an entry may be added.
 pub(crate) type MayAdd<'a> = &'a dyn Fn() -> Result<()>;
@@ -77,21 +89,14 @@ impl Directory {
         may_add: Option<MayAdd<'_>>,
         change: impl FnOnce(Found) -> Result<R>,
     ) -> Result<Option<R>> {
-        let way = || self.in_still_tree(dir, |_| false, || self.way_to(dir, name));
         loop {
-            let before = dir.blocks().tree_edition();
-            let (mut path, hash) = way()?;
-            let leaf = self.leaf_of(dir, &path)?;
+            let place = self.place_of(dir, name)?;
+            let leaf = Arc::clone(&place.leaf);
             let _locked = leaf.lock_owner();
-            if before.is_none() || before != dir.blocks().tree_edition() {
-                let leaf = path.leaf;
-                path = way()?.0;
-                if path.leaf != leaf {
-                    continue;
-                }
-            }
-            // From here on the names of this hash stay in this leaf.
-            if path.is_continued(hash.major) {
+            let Some(place) = self.settle(place)? else {
+                continue;
+            };
+            if place.path.is_continued(place.hash.major) {
                 return Ok(None);
             }
             if let Some(hit) = self.find_in_leaf(&leaf, name)? {
@@ -99,14 +104,83 @@ impl Directory {
             }
             if let Some(may_add) = may_add {
                 may_add()?;
-                if !self.has_room(dir, &leaf, name)? {
-                    self.split_for(dir, hash, &path, &leaf)?;
+                if !self.make_room(&place)? {
                     continue;
                 }
             }
-            let path = Some((path, Arc::clone(&leaf)));
-            return change(Found::Vacancy(Vacancy { hash, path })).map(Some);
+            let vacancy = Vacancy {
+                hash: place.hash,
+                path: Some((place.path, place.leaf)),
+            };
+            return change(Found::Vacancy(vacancy)).map(Some);
         }
+    }
+
+    /// Runs `change` with the leaves of two names locked. Where the second is not found and `may_add` agrees, there is room for it.
+    /// None if the change needs the directories alone.
+    ///
+    /// # Locks
+    /// The caller shares the `ilock` of both directories. Takes `dir_leaf` of both leaves, by the number of their blocks.
+    ///
+    /// # Journal
+    /// As [`Directory::with_leaf`].
+    ///
+    /// # Errors
+    /// As [`Directory::with_leaf`].
+    pub(crate) fn with_two_leaves<R>(
+        &self,
+        (from, old_name): (&Inode, &[u8]),
+        (to, new_name): (&Inode, &[u8]),
+        may_add: MayAdd<'_>,
+        change: impl FnOnce() -> Result<R>,
+    ) -> Result<Option<R>> {
+        loop {
+            let (old, new) = (self.place_of(from, old_name)?, self.place_of(to, new_name)?);
+            let (first, second) = (Arc::clone(&old.leaf), Arc::clone(&new.leaf));
+            let _locked = lock_both(&first, &second);
+            let (Some(old), Some(new)) = (self.settle(old)?, self.settle(new)?) else {
+                continue;
+            };
+            if [&old, &new]
+                .iter()
+                .any(|place| place.path.is_continued(place.hash.major))
+            {
+                return Ok(None);
+            }
+            if self.find_in_leaf(&new.leaf, new_name)?.is_none() {
+                may_add()?;
+                if !self.make_room(&new)? {
+                    continue;
+                }
+            }
+            return change().map(Some);
+        }
+    }
+
+    /// The leaf where a name is or would be; it may change until it is locked and [`Directory::settle`] was called.
+    fn place_of<'a>(&self, dir: &'a Inode, name: &'a [u8]) -> Result<Place<'a>> {
+        let edition = dir.blocks().tree_edition();
+        let (path, hash) = self.in_still_tree(dir, |_| false, || self.way_to(dir, name))?;
+        let leaf = self.leaf_of(dir, &path)?;
+        Ok(Place {
+            dir,
+            name,
+            edition,
+            path,
+            hash,
+            leaf,
+        })
+    }
+
+    /// The place once its leaf is locked: from now on names of this hash stay there. None if it is another leaf by now.
+    fn settle<'a>(&self, place: Place<'a>) -> Result<Option<Place<'a>>> {
+        let (dir, name) = (place.dir, place.name);
+        if place.edition.is_some() && place.edition == dir.blocks().tree_edition() {
+            return Ok(Some(place));
+        }
+        let (path, _) = self.in_still_tree(dir, |_| false, || self.way_to(dir, name))?;
+        let is_there = path.leaf == place.path.leaf;
+        Ok(is_there.then_some(Place { path, ..place }))
     }
 
     /// The way to the leaf for a name, and the name's hash.
@@ -119,25 +193,29 @@ impl Directory {
         Ok((path, hash))
     }
 
-    fn has_room(&self, dir: &Inode, leaf: &Buffer, name: &[u8]) -> Result<bool> {
+    /// Whether there was room for the name in its leaf, which is locked. If not, the leaf was split, and the name may have its place in
+    /// another.
+    fn make_room(&self, place: &Place<'_>) -> Result<bool> {
+        let (dir, leaf) = (place.dir, &place.leaf);
         let (end, hint) = (self.volume.dir_end(), leaf.hint() as usize);
-        let content = leaf.read();
-        uext4_ondisk::dir_has_room(content.data(), end, name.len(), hint)
-            .map_err(|e| e.ino(dir.ino).into())
+        let has_room = uext4_ondisk::dir_has_room(leaf.read().data(), end, place.name.len(), hint)
+            .map_err(|e| e.ino(dir.ino))?;
+        if !has_room {
+            self.blocks.retry_no_space(|| {
+                self.volume.with_handle(SPLIT_CREDITS, |handle| {
+                    self.split_leaf(handle, dir, place.hash.major, place.path.leaf, leaf)
+                })
+            })?;
+        }
+        Ok(has_room)
     }
+}
 
-    /// Splits a leaf that has no room for a name of this hash.
-    fn split_for(
-        &self,
-        dir: &Inode,
-        hash: NameHash,
-        path: &DxPath,
-        leaf: &Arc<Buffer>,
-    ) -> Result<()> {
-        self.blocks.retry_no_space(|| {
-            self.volume.with_handle(SPLIT_CREDITS, |handle| {
-                self.split_leaf(handle, dir, hash.major, path.leaf, leaf)
-            })
-        })
+/// Locks two leaves, which may be one, in an order that all callers keep.
+fn lock_both<'a>(a: &'a Buffer, b: &'a Buffer) -> (MutexGuard<'a, ()>, Option<MutexGuard<'a, ()>>) {
+    match a.block().cmp(&b.block()) {
+        std::cmp::Ordering::Less => (a.lock_owner(), Some(b.lock_owner())),
+        std::cmp::Ordering::Equal => (a.lock_owner(), None),
+        std::cmp::Ordering::Greater => (b.lock_owner(), Some(a.lock_owner())),
     }
 }

@@ -4,7 +4,8 @@
 //! Where a directory moves to another, the rename mutex is held, so that the shape of the tree stands still: then
 //! both directories, the ancestor first; then the inodes that are moved or replaced, directories before
 //! others, others by number. Files move without that mutex if both directories can be locked without waiting for the
-//! second: which of them is above the other is not known.
+//! second: which of them is above the other is not known. With `dir-lock=leaf` the directories are shared, where both have trees of
+//! hashes, and the leaves of both names locked.
 
 #[cfg(all(test, not(shuttle), not(loom)))]
 mod tests;
@@ -84,6 +85,10 @@ impl Namei {
             dir: new_dir,
             name: new_name,
         };
+        if self.rename_sharing(caller, old, new, flags)? {
+            self.sync_if_dirsync(old_dir)?;
+            return self.sync_if_dirsync(new_dir);
+        }
         if old_dir.ino == new_dir.ino {
             let _locked = ilock(&old_dir.ilock, LockMode::Exclusive);
             self.rename_locked(caller, old, new, flags, Moves::AnyFile)?;
@@ -105,6 +110,44 @@ impl Namei {
         self.rename_locked(caller, old, new, flags, Moves::AnyFile)?;
         self.sync_if_dirsync(old_dir)?;
         self.sync_if_dirsync(new_dir)
+    }
+
+    /// Renames beside other changes of the directories, unless a directory gets another parent or the second lock is held; false if it did
+    /// nothing.
+    fn rename_sharing(
+        &self,
+        caller: &Caller,
+        old: Side<'_>,
+        new: Side<'_>,
+        flags: RenameFlags,
+    ) -> Result<bool> {
+        let directories = &self.directories;
+        if !directories.shares_changes(old.dir) || !directories.shares_changes(new.dir) {
+            return Ok(false);
+        }
+        let _old_shared = ilock(&old.dir.ilock, LockMode::Shared);
+        let (moves, new_shared) = match old.dir.ino == new.dir.ino {
+            true => (Moves::AnyFile, None),
+            false => (
+                Moves::NoDirectory,
+                try_ilock(&new.dir.ilock, LockMode::Shared),
+            ),
+        };
+        if moves == Moves::NoDirectory && new_shared.is_none() {
+            return Ok(false);
+        }
+        let may_add = || {
+            check_alive(new.dir)?;
+            let attr = self.attributes.attr(new.dir);
+            self.attributes.may_change_dir(caller, new.dir, &attr)
+        };
+        let done = directories.with_two_leaves(
+            (old.dir, old.name),
+            (new.dir, new.name),
+            &may_add,
+            || self.rename_locked(caller, old, new, flags, moves),
+        )?;
+        Ok(done.unwrap_or(false))
     }
 
     /// Renames between two directories unless a directory moves, or a lock is held; false if it did nothing.
