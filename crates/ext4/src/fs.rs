@@ -17,6 +17,7 @@ use crate::attributes::Attributes;
 use crate::block_allocator::BlockAllocator;
 use crate::deletion::Deletion;
 use crate::directory::Directory;
+use crate::directory::name_cache::NameCache;
 use crate::file::FileIo;
 use crate::inline::InlineData;
 use crate::inode::reference::InodeOwner;
@@ -81,6 +82,7 @@ impl Ext4 {
             table: t(),
             mapping: m(),
             inline: i(),
+            names: NameCache::new(),
         });
         let files = Arc::new(FileIo {
             volume: v(),

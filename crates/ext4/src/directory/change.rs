@@ -43,12 +43,14 @@ impl Directory {
         file_type: FileType,
     ) -> Result<()> {
         let file_type = self.volume.entry_type(file_type);
-        match &vacancy.path {
+        let inserted = match &vacancy.path {
             Some((path, leaf)) => {
                 self.insert_hashed(handle, dir, path, leaf, vacancy.hash, name, ino, file_type)
             }
             None => self.insert_linear(handle, dir, name, ino, file_type),
-        }
+        };
+        self.names.forget(dir.ino, name);
+        inserted
     }
 
     fn insert_linear(
@@ -153,7 +155,19 @@ impl Directory {
     ///
     /// # Journal
     /// One credit.
-    pub(crate) fn dir_remove(&self, handle: &Handle<'_>, dir: &Inode, hit: &Hit) -> Result<()> {
+    pub(crate) fn dir_remove(
+        &self,
+        handle: &Handle<'_>,
+        dir: &Inode,
+        name: &[u8],
+        hit: &Hit,
+    ) -> Result<()> {
+        let removed = self.remove_at(handle, dir, hit);
+        self.names.forget(dir.ino, name);
+        removed
+    }
+
+    fn remove_at(&self, handle: &Handle<'_>, dir: &Inode, hit: &Hit) -> Result<()> {
         let Some(leaf) = &hit.leaf else {
             return self.inline.inline_remove(handle, dir, hit.offset);
         };
@@ -177,6 +191,20 @@ impl Directory {
     /// # Journal
     /// One credit.
     pub(crate) fn dir_replace(
+        &self,
+        handle: &Handle<'_>,
+        dir: &Inode,
+        name: &[u8],
+        hit: &Hit,
+        ino: Ino,
+        file_type: FileType,
+    ) -> Result<()> {
+        let replaced = self.replace_at(handle, dir, hit, ino, file_type);
+        self.names.forget(dir.ino, name);
+        replaced
+    }
+
+    fn replace_at(
         &self,
         handle: &Handle<'_>,
         dir: &Inode,

@@ -16,6 +16,7 @@ use crate::block_allocator::BlockAllocator;
 use crate::clock::now;
 use crate::deletion::{DELETE_CREDITS, DeletePlan, Deletion};
 use crate::directory::check_name;
+use crate::directory::name_cache::NameKey;
 use crate::directory::shared::MayAdd;
 use crate::directory::{Directory, Found, Hit, Vacancy};
 use crate::file::FileIo;
@@ -75,7 +76,7 @@ impl Namei {
     /// Looks a name up in a directory; `.` and `..` too.
     ///
     /// # Locks
-    /// The directory's `ilock`, shared.
+    /// The directory's `ilock`, shared, for a name that was not looked up before.
     ///
     /// # Errors
     /// [`Ext4Error::NotFound`], [`Ext4Error::NotDirectory`], no permission to search.
@@ -86,8 +87,8 @@ impl Namei {
             return Ok(dir.clone());
         }
         check_name(name)?;
-        let _locked = ilock(&dir.ilock, LockMode::Shared);
         if name == b".." {
+            let _locked = ilock(&dir.ilock, LockMode::Shared);
             let parent = self.directories.dir_parent(dir)?;
             return if parent == dir.ino {
                 Ok(dir.clone())
@@ -95,13 +96,42 @@ impl Namei {
                 self.inodes.get_inode(parent)
             };
         }
+        let key = self.directories.names.key(dir.ino, name);
+        if let Some(known) = self.directories.names.get(key) {
+            let Some(ino) = known.ino else {
+                return Err(Ext4Error::NotFound);
+            };
+            let found = self.get_entry(dir, ino);
+            // A number without a name may be another inode's.
+            if known.is_current() {
+                return found;
+            }
+        }
+        self.search(dir, name, key)
+    }
+
+    /// Looks a name up in the blocks of a directory, and notes what is found.
+    fn search(&self, dir: &InodeRef, name: &[u8], key: NameKey) -> Result<InodeRef> {
+        let place = self.directories.names.before_search(key);
+        let note = |ino| {
+            if let Some(place) = place
+                && !dir.is_unlinked()
+            {
+                place.found(ino);
+            }
+        };
+        let _locked = ilock(&dir.ilock, LockMode::Shared);
         loop {
             let Found::Hit(hit) = self.directories.dir_look_up(dir, name)? else {
+                note(None);
                 return Err(Ext4Error::NotFound);
             };
             let found = self.get_entry(dir, hit.ino);
             // The entry keeps the inode alive; a number without it may be another inode's.
             if hit.is_current() {
+                if found.is_ok() {
+                    note(Some(hit.ino));
+                }
                 return found;
             }
         }
@@ -467,7 +497,7 @@ impl Namei {
             let locked = ilock(&target.ilock, LockMode::Exclusive);
             let remains = self.deletion.prepare_delete(&target)?;
             let handle = self.volume.journal().start(DELETE_CREDITS)?;
-            self.directories.dir_remove(&handle, dir, &hit)?;
+            self.directories.dir_remove(&handle, dir, name, &hit)?;
             self.touch_dir(&handle, dir, 0)?;
             self.deletion.drop_link(handle, &target, &remains)?;
             drop(locked);
@@ -519,7 +549,7 @@ impl Namei {
             }
             let remains = self.deletion.prepare_delete(&target)?;
             let handle = self.volume.journal().start(DELETE_CREDITS)?;
-            self.directories.dir_remove(&handle, dir, &hit)?;
+            self.directories.dir_remove(&handle, dir, name, &hit)?;
             self.touch_dir(&handle, dir, -1)?;
             self.bury_dir(handle, &target, &remains)?;
             drop(locked);

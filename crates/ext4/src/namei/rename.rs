@@ -463,10 +463,17 @@ impl Namei {
             return Err(Ext4Error::NotFound);
         };
         if let Some(made) = whiteout {
-            self.directories
-                .dir_replace(handle, old.dir, &hit, made.ino, made.file_type)?;
+            self.directories.dir_replace(
+                handle,
+                old.dir,
+                old.name,
+                &hit,
+                made.ino,
+                made.file_type,
+            )?;
         } else {
-            self.directories.dir_remove(handle, old.dir, &hit)?;
+            self.directories
+                .dir_remove(handle, old.dir, old.name, &hit)?;
         }
         self.touch_dir(handle, old.dir, -i32::from(moves_dir))?;
         let time = now();
@@ -491,8 +498,14 @@ impl Namei {
         );
         let (late, whiteout) = self.make_whiteout(late, old, whiteout)?;
         let handle = late.get()?;
-        self.directories
-            .dir_replace(handle, new.dir, hit, source.ino, source.file_type)?;
+        self.directories.dir_replace(
+            handle,
+            new.dir,
+            new.name,
+            hit,
+            source.ino,
+            source.file_type,
+        )?;
         // One subdirectory goes, and one comes if it is another directory's.
         let change = i32::from(moves_dir) - i32::from(target.is_dir());
         self.touch_dir(handle, new.dir, change)?;
@@ -521,9 +534,9 @@ impl Namei {
         let apart = old.dir.ino != new.dir.ino;
         let handle = self.volume.journal().start(LINK_CREDITS)?;
         self.directories
-            .dir_replace(&handle, old.dir, a_hit, b.ino, b.file_type)?;
+            .dir_replace(&handle, old.dir, old.name, a_hit, b.ino, b.file_type)?;
         self.directories
-            .dir_replace(&handle, new.dir, b_hit, a.ino, a.file_type)?;
+            .dir_replace(&handle, new.dir, new.name, b_hit, a.ino, a.file_type)?;
         let change = if apart {
             i32::from(b.is_dir()) - i32::from(a.is_dir())
         } else {

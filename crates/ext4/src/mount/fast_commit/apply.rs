@@ -372,7 +372,9 @@ impl Replay<'_> {
             })?;
             self.touched.insert(name.ino);
         }
-        self.fs.directories.dir_remove(self.handle, &dir, &hit)?;
+        self.fs
+            .directories
+            .dir_remove(self.handle, &dir, &name.name, &hit)?;
         self.fs
             .namei
             .touch_dir(self.handle, &dir, -i32::from(is_dir))

@@ -1,0 +1,98 @@
+//! The slot of a name beside changes, in every order that the memory model allows.
+
+use super::*;
+use loom::sync::Arc;
+use loom::thread;
+use uext4_sync::atomic::AtomicU32;
+
+fn slot() -> Slot {
+    Slot {
+        state: AtomicU64::new(0),
+        stamp: AtomicU64::new(NEVER),
+        hash: AtomicU64::new(0),
+        rest: AtomicU64::new(0),
+    }
+}
+
+const KEY: NameKey = NameKey {
+    at: 0,
+    hash: 7,
+    more: 3,
+};
+
+/// An entry that names an inode, as a lock would show it, and the slot of its name.
+struct Entry {
+    ino: AtomicU32,
+    slot: Slot,
+}
+
+impl Entry {
+    fn change(&self, ino: u32) {
+        self.ino.store(ino, Ordering::SeqCst);
+        self.slot.state.fetch_add(2, Ordering::AcqRel);
+    }
+
+    fn note(&self) {
+        let state = self.slot.state.load(Ordering::Acquire);
+        if !state.is_multiple_of(2) {
+            return;
+        }
+        let ino = self.ino.load(Ordering::SeqCst);
+        let place = Unknown {
+            slot: &self.slot,
+            state,
+            key: KEY,
+        };
+        place.found(Some(Ino(ino)));
+    }
+
+    fn read(&self) -> Option<u32> {
+        read(&self.slot, KEY).map(|known| known.ino.map_or(0, |ino| ino.0))
+    }
+}
+
+/// Once a change has returned, no reader finds what was before, whoever notes what it found meanwhile.
+#[test]
+fn a_change_is_seen_at_once() {
+    loom::model(|| {
+        let entry = Arc::new(Entry {
+            ino: AtomicU32::new(1),
+            slot: slot(),
+        });
+        let noting = Arc::clone(&entry);
+        let noting = thread::spawn(move || noting.note());
+        let other = Arc::clone(&entry);
+        let other = thread::spawn(move || other.note());
+        entry.change(2);
+        assert!(entry.read().is_none_or(|ino| ino == 2));
+        noting.join().unwrap();
+        other.join().unwrap();
+        assert!(entry.read().is_none_or(|ino| ino == 2));
+    });
+}
+
+/// A reader gets a number with the hash that it was noted with.
+#[test]
+fn words_belong_together() {
+    loom::model(|| {
+        let entry = Arc::new(Entry {
+            ino: AtomicU32::new(1),
+            slot: slot(),
+        });
+        let noting = Arc::clone(&entry);
+        let noting = thread::spawn(move || {
+            noting.note();
+            let other = NameKey { hash: 8, ..KEY };
+            let state = noting.slot.state.load(Ordering::Acquire);
+            let place = Unknown {
+                slot: &noting.slot,
+                state,
+                key: other,
+            };
+            place.found(Some(Ino(9)));
+        });
+        assert!(entry.read().is_none_or(|ino| ino == 1));
+        noting.join().unwrap();
+        assert!(entry.read().is_none());
+    });
+}
