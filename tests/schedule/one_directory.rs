@@ -13,8 +13,9 @@ const SMALL: Shape = Shape {
 
 /// Bytes of a name: seven fill a leaf.
 const NAME_BYTES: usize = 120;
-/// Names in the directory before.
+/// Names in the directory before, and in the one below it.
 const NAMES: usize = 12;
+const CHILD: &str = "child";
 
 fn name(i: usize) -> Vec<u8> {
     format!("{i:0>NAME_BYTES$}").into_bytes()
@@ -27,8 +28,13 @@ fn fill(device: &Arc<MemoryDevice>) {
     for i in 0..NAMES {
         fs.make(&dir, &name(i), &FILE);
     }
-    assert!(dir.flags().contains(InodeFlags::INDEX));
-    drop(dir);
+    let below = fs.make(&dir, CHILD, &DIR);
+    for i in 0..NAMES {
+        fs.make(&below, &name(i), &FILE);
+    }
+    for dir in [dir, below] {
+        assert!(dir.flags().contains(InodeFlags::INDEX));
+    }
     fs.unmount().expect("unmount");
 }
 
@@ -114,5 +120,43 @@ fn a_look_up_never_finds_what_another_name_has() {
                 Err(why) => assert!(matches!(why, Ext4Error::NotFound), "{why}"),
             },
         }
+    });
+}
+
+/// Files move between a directory and one below, which another thread tries to remove: no thread waits for ever.
+#[test]
+fn renames_of_files_beside_the_removal_of_a_directory() {
+    explore_one(3, |fs, dir, t| {
+        let (me, flags) = (Caller::root(), RenameFlags::empty());
+        let below = fs.get(dir, CHILD);
+        let rename = |from: (&InodeRef, usize), to: (&InodeRef, usize)| {
+            let (old, new) = (name(from.1), name(to.1));
+            let done = fs.namei.rename(&me, from.0, &old, to.0, &new, flags);
+            done.expect("renames");
+        };
+        match t {
+            0 => (0..3).for_each(|i| rename((&below, i), (dir, 700 + i))),
+            1 => (3..6).for_each(|i| rename((dir, i), (&below, 700 + i))),
+            _ => {
+                let done = fs.namei.rmdir(&me, dir, CHILD.as_bytes());
+                assert!(matches!(done, Err(Ext4Error::NotEmpty)), "{done:?}");
+            }
+        }
+    });
+}
+
+/// Two names are exchanged: who finds the new one first does not find the old second.
+#[test]
+fn an_exchange_is_one_change() {
+    explore_one(2, |fs, dir, t| {
+        let (a, b) = (name(1), name(2));
+        if t == 0 {
+            let (me, flags) = (Caller::root(), RenameFlags::EXCHANGE);
+            let done = fs.namei.rename(&me, dir, &a, dir, &b, flags);
+            return done.expect("exchanges");
+        }
+        let (first, second) = (fs.get(dir, &a).ino, fs.get(dir, &b).ino);
+        let later = (fs.get(dir, &a).ino, fs.get(dir, &b).ino);
+        assert!(first != second || first == later.1, "between the two");
     });
 }

@@ -91,7 +91,10 @@ fn may_be_in_journal(device: &dyn BlockDevice) -> bool {
     }
     let is_torn = matches!(Superblock::parse(&bytes), Err(FormatError::Checksum { .. }));
     let raw = RawSuperblock::mut_from(&mut bytes);
-    is_torn && raw.is_some_and(|raw| raw.incompat().contains(Incompat::RECOVER))
+    let asks = |raw: &mut RawSuperblock| {
+        raw.incompat().contains(Incompat::RECOVER) || raw.torn_request().is_some()
+    };
+    is_torn && raw.is_some_and(asks)
 }
 
 /// Names the backup, once.

@@ -19,17 +19,21 @@ pub(crate) fn ask_for_recovery(raw: &mut RawSuperblock) {
     raw.update_checksum();
 }
 
-/// Makes the superblock on the device ask for recovery, durably, before the log holds anything: e2fsck -p gives up where the log
-/// is not empty and no recovery is asked for.
+/// Makes the superblock on the device ask for recovery, unless it does: before the log holds anything, as e2fsck -p gives up where the
+/// log is not empty and no recovery is asked for. The caller flushes the device.
 ///
 /// # Errors
 /// The device's.
 pub(crate) fn ask_for_recovery_on(device: &dyn BlockDevice) -> Result<()> {
     let mut bytes = [0u8; SUPERBLOCK_SIZE];
     device.read_at(SUPERBLOCK_OFFSET, &mut bytes)?;
-    with_superblock(&mut bytes, 0, ask_for_recovery);
-    device.write_at(SUPERBLOCK_OFFSET, &bytes)?;
-    Ok(device.flush()?)
+    let asks = RawSuperblock::mut_from(&mut bytes)
+        .is_some_and(|raw| raw.incompat().contains(Incompat::RECOVER));
+    if !asks {
+        with_superblock(&mut bytes, 0, ask_for_recovery);
+        device.write_at(SUPERBLOCK_OFFSET, &bytes)?;
+    }
+    Ok(())
 }
 
 /// The block of the primary superblock, and where it starts there.
@@ -73,25 +77,13 @@ pub fn read_superblock_to_recover(
             let Some(raw) = RawSuperblock::mut_from(&mut bytes) else {
                 return Err(why.into());
             };
-            if let Some(asking) = torn_request(raw) {
-                return Ok((asking, None));
+            if let Some(asking) = raw.torn_request() {
+                return Ok((Superblock::from_raw(asking)?, None));
             }
             Ok((Superblock::from_raw(raw.clone())?, Some(why)))
         }
         Err(why) => Err(why.into()),
     }
-}
-
-/// A superblock of which only the request for recovery, or only its checksum, was written.
-fn torn_request(raw: &RawSuperblock) -> Option<Superblock> {
-    let mut other = raw.clone();
-    let incompat = raw.incompat() ^ Incompat::RECOVER;
-    other.set_features(raw.compat(), incompat, raw.ro_compat());
-    if other.compute_checksum() != raw.checksum.get() {
-        return None;
-    }
-    ask_for_recovery(&mut other);
-    Superblock::from_raw(other).ok()
 }
 
 #[cfg(all(test, not(shuttle), not(loom)))]

@@ -375,6 +375,20 @@ impl RawSuperblock {
         }
     }
 
+    /// The superblock that asks for recovery, of which only the request, or only its checksum, was written here; none if the checksum is
+    /// right, or more is wrong.
+    pub fn torn_request(&self) -> Option<RawSuperblock> {
+        let mut asking = self.clone();
+        let flag = Incompat::RECOVER.bits();
+        asking.feature_incompat = (self.feature_incompat.get() ^ flag).into();
+        if self.check_checksum().is_ok() || asking.compute_checksum() != self.checksum.get() {
+            return None;
+        }
+        asking.feature_incompat = (self.feature_incompat.get() | flag).into();
+        asking.update_checksum();
+        Some(asking)
+    }
+
     /// The seed of all metadata checksums.
     pub fn csum_seed(&self) -> CsumSeed {
         if self.incompat().contains(Incompat::CSUM_SEED) {

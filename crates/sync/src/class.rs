@@ -17,38 +17,41 @@ pub enum Rank {
     Rename = 4,
     /// A directory's inode lock, ancestors first.
     DirIlock = 5,
+    /// A leaf of a directory, ascending by the number of its block.
+    DirLeaf = 6,
     /// Another inode's lock, ascending by (superblock, inode number).
-    Ilock = 6,
+    Ilock = 7,
     /// Starting a journal handle; waiting for journal space counts as a lock.
-    HandleStart = 7,
-    /// An inode's extended attributes.
-    Xattr = 8,
+    HandleStart = 8,
+    /// An inode's extended attributes, a directory's tree of hashes.
+    Xattr = 9,
     /// An inode's extent map.
-    ExtentMap = 9,
+    ExtentMap = 10,
     /// The orphan list.
-    OrphanList = 10,
+    OrphanList = 11,
     /// A metadata block's content; parent before child.
-    Buffer = 11,
+    Buffer = 12,
     /// A block group.
-    Group = 12,
+    Group = 13,
     /// The journal's state.
-    JournalState = 13,
+    JournalState = 14,
     /// A list of buffers in a transaction.
-    JournalList = 14,
+    JournalList = 15,
     /// Leaves: nothing is taken under them but what the release of a lock needs.
-    Leaf = 15,
+    Leaf = 16,
     /// Inside a lock: held for a moment to queue for it or to wake other threads.
-    Inner = 16,
+    Inner = 17,
 }
 
 impl Rank {
     /// Every rank, outermost first.
-    pub const ALL: [Rank; 16] = [
+    pub const ALL: [Rank; 17] = [
         Rank::MountTable,
         Rank::SUmount,
         Rank::Freeze,
         Rank::Rename,
         Rank::DirIlock,
+        Rank::DirLeaf,
         Rank::Ilock,
         Rank::HandleStart,
         Rank::Xattr,
@@ -80,6 +83,9 @@ impl Rank {
             Rank::DirIlock => {
                 "A look-up finds the target's inode in the locked directory, so the directory precedes it."
             }
+            Rank::DirLeaf => {
+                "A change of an entry shares the directory and locks the leaf of its name before the target. It locks no directory below it, which another that shares both may hold."
+            }
             Rank::Ilock => {
                 "An operation excludes others from a file before it starts a handle: if it started the handle first, it would wait for the others while commit waits for it."
             }
@@ -87,7 +93,7 @@ impl Rank {
                 "Starting a handle may wait for a commit, and commit waits for open handles: locks taken inside a handle must never be held while one starts."
             }
             Rank::Xattr => {
-                "A change of attributes is part of a handle, and may allocate blocks, which changes a mapping."
+                "A change of attributes, and of a tree of hashes, is part of a handle, and may allocate blocks, which changes a mapping."
             }
             Rank::ExtentMap => {
                 "A change of a mapping is part of a handle; it enters orphans, allocates blocks and changes buffers."
@@ -197,7 +203,7 @@ classes! {
     LAZYTIME_WRITE = "lazytime_write", Rename, Refused, "pending timestamps that are being written";
     RENAME = "rename", Rename, Refused, "the shape of the directory tree";
     DIR_ILOCK = "dir_ilock", DirIlock, ParentFirst, "a directory's entries";
-    DIR_LEAF = "dir_leaf", DirIlock, ParentFirst, "the entries of a leaf of a directory, under its shared dir_ilock";
+    DIR_LEAF = "dir_leaf", DirLeaf, Ascending, "the entries of a leaf of a directory, under its shared dir_ilock";
     ILOCK = "ilock", Ilock, Ascending, "changes of a file's size and data layout";
     RANGE = "range", Ilock, Ascending, "a range of a file, under its ilock";
     HANDLE = "handle", HandleStart, Refused, "a running transaction against closing";
@@ -248,10 +254,10 @@ pub fn locking_markdown() -> String {
         "# Lock order\n\nGenerated from `crates/sync/src/class.rs` by `make docs`; `make test` checks it.\n\
          Outermost first. A thread that holds a lock takes only locks further down, or of the same rank\n\
          where the table says so: *ascending* means by (superblock, inode number), an inode's\n\
-         range after its ilock; *parent first* means that the tree of the objects gives the order. `try_`\n\
+         range after its ilock, leaves by block; *parent first* means that the tree of the objects gives the order. `try_`\n\
          variants are free of it, as they never wait. Which lock guards a field is in the head of its file; for\n\
          an inode, `crates/ext4/src/inode/mod.rs`.\n\
-         No I/O, no waiting and no callback under a lock of rank 12 or more: debug builds panic.\n\n\
+         No I/O, no waiting and no callback under a lock of rank 13 or more: debug builds panic.\n\n\
          | rank | class | guards | a second of the same rank |\n| --- | --- | --- | --- |\n",
     );
     for rank in Rank::ALL {

@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock};
 use uext4_block::{
     BlockDevice, BlockError, DeviceId, ImageFiles, ImageName, OverlayDevice, open_image,
 };
-use uext4_ext4::{Exclusion, Ext4, Ext4Error, MountOptions, read_superblock};
+use uext4_ext4::{Exclusion, Ext4, Ext4Error, MountOptions, read_superblock_to_recover};
 use uext4_ondisk::Incompat;
 use uext4_sync::{CachePadded, Mutex, class};
 use uext4_vfs::{
@@ -327,8 +327,8 @@ fn mount_device(
 }
 
 fn needs_recovery(device: &dyn BlockDevice) -> Result<bool> {
-    let sb = read_superblock(device).map_err(Ext4Error::of_mount)?;
-    Ok(sb.incompat.contains(Incompat::RECOVER))
+    let (sb, torn) = read_superblock_to_recover(device).map_err(Ext4Error::of_mount)?;
+    Ok(torn.is_some() || sb.incompat.contains(Incompat::RECOVER))
 }
 
 /// The errno of a device's error, the reason kept.

@@ -3,6 +3,7 @@
 use crate::directory::hashed::DxPath;
 use crate::directory::{Directory, Hit, Role, Vacancy};
 use crate::inode::Inode;
+use crate::inode::directory_blocks::TreeChange;
 use crate::kinds;
 use crate::prelude::*;
 use uext4_ondisk::DxViewMut;
@@ -43,14 +44,12 @@ impl Directory {
         file_type: FileType,
     ) -> Result<()> {
         let file_type = self.volume.entry_type(file_type);
-        let inserted = match &vacancy.path {
+        match &vacancy.path {
             Some((path, leaf)) => {
                 self.insert_hashed(handle, dir, path, leaf, vacancy.hash, name, ino, file_type)
             }
             None => self.insert_linear(handle, dir, name, ino, file_type),
-        };
-        self.names.forget(dir.ino, name);
-        inserted
+        }
     }
 
     fn insert_linear(
@@ -66,6 +65,7 @@ impl Directory {
                 .inline
                 .inline_insert(handle, dir, name, ino, file_type)?
         {
+            self.names.forget(dir.ino, name);
             return Ok(());
         }
         let blocks = self.dir_blocks(dir);
@@ -104,7 +104,9 @@ impl Directory {
         if self.insert_in_leaf(handle, dir, leaf, name, ino, file_type)? {
             return Ok(());
         }
-        self.split_leaf(handle, dir, hash.major, path.leaf, leaf)?;
+        let change = dir.blocks().change_tree();
+        self.split_leaf(handle, dir, &change, path.clone(), leaf)?;
+        drop(change);
         let path = self.descend(dir, hash.major)?;
         let leaf = self.leaf_of(dir, &path)?;
         if self.insert_in_leaf(handle, dir, &leaf, name, ino, file_type)? {
@@ -144,6 +146,8 @@ impl Directory {
         }
         if let Some(inserted) = inserted {
             leaf.set_hint(inserted.hint.max(hint) as u32);
+            // While no listing can show it yet.
+            self.names.forget(dir.ino, name);
         }
         Ok(inserted.is_some())
     }
@@ -162,17 +166,13 @@ impl Directory {
         name: &[u8],
         hit: &Hit,
     ) -> Result<()> {
-        let removed = self.remove_at(handle, dir, hit);
-        self.names.forget(dir.ino, name);
-        removed
-    }
-
-    fn remove_at(&self, handle: &Handle<'_>, dir: &Inode, hit: &Hit) -> Result<()> {
         let Some(leaf) = &hit.leaf else {
+            self.names.forget(dir.ino, name);
             return self.inline.inline_remove(handle, dir, hit.offset);
         };
         let mut content = handle.modify(leaf)?;
         leaf.new_edition(&mut content);
+        self.names.forget(dir.ino, name);
         let room = uext4_ondisk::dir_remove(
             content.data_mut(),
             self.volume.dir_end(),
@@ -199,27 +199,16 @@ impl Directory {
         ino: Ino,
         file_type: FileType,
     ) -> Result<()> {
-        let replaced = self.replace_at(handle, dir, hit, ino, file_type);
-        self.names.forget(dir.ino, name);
-        replaced
-    }
-
-    fn replace_at(
-        &self,
-        handle: &Handle<'_>,
-        dir: &Inode,
-        hit: &Hit,
-        ino: Ino,
-        file_type: FileType,
-    ) -> Result<()> {
         let file_type = self.volume.entry_type(file_type);
         let Some(leaf) = &hit.leaf else {
+            self.names.forget(dir.ino, name);
             return self
                 .inline
                 .inline_replace(handle, dir, hit.offset, ino, file_type);
         };
         let mut content = handle.modify(leaf)?;
         leaf.new_edition(&mut content);
+        self.names.forget(dir.ino, name);
         uext4_ondisk::dir_set_ino(
             content.data_mut(),
             self.volume.dir_end(),
@@ -376,20 +365,18 @@ impl Directory {
         Ok(())
     }
 
-    /// Moves the upper half of a leaf, by bytes, into a new one. The leaf is block `lblk`, and has or gets a name of hash `major`.
+    /// Moves the upper half of a leaf, by bytes, into a new one.
     ///
     /// # Locks
-    /// The caller has the directory's `ilock` alone, or the leaf. Takes `dir_tree`.
+    /// The caller has the directory's `ilock` alone, or the leaf; the guard proves `dir_tree`.
     pub(super) fn split_leaf(
         &self,
         handle: &Handle<'_>,
         dir: &Inode,
-        major: u32,
-        lblk: Lblk,
+        _change: &TreeChange<'_>,
+        path: DxPath,
         leaf: &Arc<Buffer>,
     ) -> Result<()> {
-        let _change = dir.blocks().change_tree();
-        let path = self.find_leaf_again(dir, major, lblk)?;
         let version = self.tree_hash(dir)?;
         let records = self.records(dir, leaf, version)?;
         let total: usize = records.iter().map(Record::size).sum();

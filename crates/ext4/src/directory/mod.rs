@@ -60,7 +60,7 @@ impl Role {
     }
 }
 
-/// An entry that was found, and where; valid while the directory is locked.
+/// An entry that was found, and where; valid while the directory is locked alone, or the leaf.
 #[derive(Clone, Debug)]
 pub(crate) struct Hit {
     pub ino: Ino,
@@ -85,7 +85,7 @@ impl Hit {
     }
 }
 
-/// Where a name that does not exist would go; valid while the directory is locked.
+/// Where a name that does not exist would go; valid while the directory is locked alone, or the leaf.
 #[derive(Debug)]
 pub(crate) struct Vacancy {
     hash: NameHash,

@@ -20,8 +20,8 @@ use uext4_sync::atomic::fence;
 /// Slots of a segment, which is allocated with the first look-up of a name in it.
 const SEGMENT: usize = 512;
 const SEGMENTS: usize = 64;
-/// A stamp that no idle slot has as its state.
-const NEVER: u64 = 1;
+/// A stamp that no slot has as its state.
+const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
 #[repr(align(32))]

@@ -3,8 +3,9 @@
 //! # Locking
 //! A change shares the directory's `ilock` and holds the leaf of its name (class `dir_leaf`) from the search to its end. A
 //! leaf without room is split before, in a handle of its own, with its lock and the tree's (`dir_tree`) held. A search takes
-//! neither lock: where it finds nothing although the tree changed beside it, it is done again with the tree's lock held. What
-//! it found may go once the leaf's content is unlocked; [`Hit::is_current`] says whether it did.
+//! neither lock at first: where it finds nothing although the tree changed beside it, it is done again with the tree's lock held. What
+//! it found may go once the leaf's content is unlocked; [`Hit::is_current`] says whether it did. With a leaf locked no other
+//! directory is: a rename that shares both may hold that one and wait for this leaf.
 //!
 //! # Crash
 //! A directory whose leaf was split for a name that never came is as good as before.
@@ -104,7 +105,8 @@ impl Directory {
             }
             if let Some(may_add) = may_add {
                 may_add()?;
-                if !self.make_room(&place)? {
+                if !self.has_room(&place)? {
+                    self.split_for(&place)?;
                     continue;
                 }
             }
@@ -116,8 +118,8 @@ impl Directory {
         }
     }
 
-    /// Runs `change` with the leaves of two names locked. Where the second is not found and `may_add` agrees, there is room for it.
-    /// None if the change needs the directories alone.
+    /// Runs `change` with the leaves of two names locked. Where the second is not found there is room for it; `may_add` is asked before
+    /// room is made. None if the change needs the directories alone.
     ///
     /// # Locks
     /// The caller shares the `ilock` of both directories. Takes `dir_leaf` of both leaves, by the number of their blocks.
@@ -147,11 +149,10 @@ impl Directory {
             {
                 return Ok(None);
             }
-            if self.find_in_leaf(&new.leaf, new_name)?.is_none() {
+            if !self.has_room(&new)? && self.find_in_leaf(&new.leaf, new_name)?.is_none() {
                 may_add()?;
-                if !self.make_room(&new)? {
-                    continue;
-                }
+                self.split_for(&new)?;
+                continue;
             }
             return change().map(Some);
         }
@@ -193,21 +194,23 @@ impl Directory {
         Ok((path, hash))
     }
 
-    /// Whether there was room for the name in its leaf, which is locked. If not, the leaf was split, and the name may have its place in
-    /// another.
-    fn make_room(&self, place: &Place<'_>) -> Result<bool> {
-        let (dir, leaf) = (place.dir, &place.leaf);
-        let (end, hint) = (self.volume.dir_end(), leaf.hint() as usize);
-        let has_room = uext4_ondisk::dir_has_room(leaf.read().data(), end, place.name.len(), hint)
-            .map_err(|e| e.ino(dir.ino))?;
-        if !has_room {
-            self.blocks.retry_no_space(|| {
-                self.volume.with_handle(SPLIT_CREDITS, |handle| {
-                    self.split_leaf(handle, dir, place.hash.major, place.path.leaf, leaf)
-                })
-            })?;
-        }
-        Ok(has_room)
+    /// Whether there is room for the name in its leaf, which is locked.
+    fn has_room(&self, place: &Place<'_>) -> Result<bool> {
+        let (end, hint) = (self.volume.dir_end(), place.leaf.hint() as usize);
+        let content = place.leaf.read();
+        uext4_ondisk::dir_has_room(content.data(), end, place.name.len(), hint)
+            .map_err(|e| e.ino(place.dir.ino).into())
+    }
+
+    /// Splits the leaf of a name, which is locked. The name may have its place in another then.
+    fn split_for(&self, place: &Place<'_>) -> Result<()> {
+        self.blocks.retry_no_space(|| {
+            self.volume.with_handle(SPLIT_CREDITS, |handle| {
+                let change = place.dir.blocks().change_tree();
+                let path = self.find_leaf_again(place.dir, place.hash.major, place.path.leaf)?;
+                self.split_leaf(handle, place.dir, &change, path, &place.leaf)
+            })
+        })
     }
 }
 

@@ -32,7 +32,7 @@
 pub(crate) mod acl_cache;
 mod attr_copy;
 mod direct_state;
-mod directory_blocks;
+pub(crate) mod directory_blocks;
 pub(crate) mod map_snapshot;
 pub(crate) mod reference;
 pub(crate) mod snapshot;

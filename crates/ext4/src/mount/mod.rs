@@ -173,6 +173,7 @@ impl Ext4 {
         let has_log = self.volume.journal().has_log();
         if has_log {
             ask_for_recovery_on(self.volume.device())?;
+            self.volume.journal().flush_device()?;
         }
         self.volume.set_mounted(true);
         let handle = self.volume.journal().start(1)?;

@@ -1,7 +1,7 @@
 //! Names: creating, linking, unlinking and looking up. Renaming has a file of its own.
 //!
 //! # Locking
-//! The directory's `ilock`, then the target's, then the handle. References to inodes are taken before
+//! The directory's `ilock`, shared with the leaf of the name or alone; then the target's, then the handle. References to inodes are taken before
 //! the handle starts and dropped after it stopped.
 //!
 //! | module | holds |
@@ -42,6 +42,9 @@ use uext4_vfs::ilock::RenameMutex;
 pub(crate) const CREATE_CREDITS: u32 = 28;
 /// Blocks that adding a name changes.
 pub(crate) const LINK_CREDITS: u32 = 20;
+
+/// How often a look-up is disturbed by removals in the same leaf before it locks the directory alone.
+const SHARED_SEARCHES_MAX: u32 = 16;
 
 /// Names; see the module.
 pub struct Namei {
@@ -120,8 +123,14 @@ impl Namei {
                 place.found(ino);
             }
         };
-        let _locked = ilock(&dir.ilock, LockMode::Shared);
+        let mut rounds = 0;
         loop {
+            rounds += 1;
+            let mode = match rounds > SHARED_SEARCHES_MAX {
+                true => LockMode::Exclusive,
+                false => LockMode::Shared,
+            };
+            let _locked = ilock(&dir.ilock, mode);
             let Found::Hit(hit) = self.directories.dir_look_up(dir, name)? else {
                 note(None);
                 return Err(Ext4Error::NotFound);
@@ -230,6 +239,9 @@ impl Namei {
             }
         };
         let inode = self.change_entry(dir, name, Some(&may_add), |mut found| {
+            if let Found::Hit(_) = found {
+                return Err(Ext4Error::Exists);
+            }
             let attr = self.attributes.attr_snapshot(dir);
             let template = self.template(caller, dir, &attr, new)?;
             let mut again = false;
@@ -356,6 +368,8 @@ impl Namei {
             }
         }
         self.table.update_inode(dir, handle, |disk| {
+            // Read here: of two changes beside each other the later one sets the later time.
+            let time = now();
             disk.mtime = time;
             disk.ctime = time;
             disk.version = disk.version.wrapping_add(1);
@@ -422,27 +436,14 @@ impl Namei {
             check_alive(dir)?;
             let attr = self.attributes.attr(dir);
             self.attributes.may_change_dir(caller, dir, &attr)?;
-            match node.is_dir() {
-                true => Err(Ext4Error::NotPermitted),
-                false => Ok(()),
-            }
+            self.may_link(dir, node).map(|_| ())
         };
         self.change_entry(dir, name, Some(&may_add), |found| {
             if let Found::Hit(_) = found {
                 return Err(Ext4Error::Exists);
             }
             let _locked = ilock(&node.ilock, LockMode::Exclusive);
-            if node.flags().intersects(FIXING) {
-                return Err(Ext4Error::NotPermitted);
-            }
-            let links = node.state().links;
-            if links == 0 && !node.is_unnamed() {
-                return Err(Ext4Error::NotFound);
-            }
-            self.check_links(node, links)?;
-            if self.files.crosses_project(dir, node) {
-                return Err(Error::new(Errno::EXDEV).into());
-            }
+            let links = self.may_link(dir, node)?;
             self.blocks.retry_no_space(|| {
                 let found = self.directories.dir_look_up(dir, name)?;
                 let Found::Vacancy(vacancy) = found else {
@@ -452,6 +453,22 @@ impl Namei {
             })
         })?;
         self.sync_if_dirsync(dir)
+    }
+
+    /// How many links an inode has that can get another in `dir`.
+    fn may_link(&self, dir: &InodeRef, node: &InodeRef) -> Result<u32> {
+        if node.is_dir() || node.flags().intersects(FIXING) {
+            return Err(Ext4Error::NotPermitted);
+        }
+        let links = node.state().links;
+        if links == 0 && !node.is_unnamed() {
+            return Err(Ext4Error::NotFound);
+        }
+        self.check_links(node, links)?;
+        if self.files.crosses_project(dir, node) {
+            return Err(Error::new(Errno::EXDEV).into());
+        }
+        Ok(links)
     }
 
     fn link_locked(
@@ -530,7 +547,7 @@ impl Namei {
     /// Removes an empty directory.
     ///
     /// # Locks
-    /// The directory's `ilock`, alone or with the leaf of the name; then the child's, alone.
+    /// The directory's `ilock`, then the child's, both alone.
     ///
     /// # Errors
     /// [`Ext4Error::NotFound`], [`Ext4Error::NotDirectory`], [`Ext4Error::NotEmpty`], no permission.
@@ -541,20 +558,19 @@ impl Namei {
             b".." => return Err(Ext4Error::NotEmpty),
             _ => {}
         }
-        let _target = self.change_entry(dir, name, None, |found| {
-            let (hit, target) = self.may_remove(caller, dir, found, true)?;
-            let locked = ilock(&target.ilock, LockMode::Exclusive);
-            if !self.directories.dir_is_empty(&target)? {
-                return Err(Ext4Error::NotEmpty);
-            }
-            let remains = self.deletion.prepare_delete(&target)?;
-            let handle = self.volume.journal().start(DELETE_CREDITS)?;
-            self.directories.dir_remove(&handle, dir, name, &hit)?;
-            self.touch_dir(&handle, dir, -1)?;
-            self.bury_dir(handle, &target, &remains)?;
-            drop(locked);
-            Ok(target)
-        })?;
+        // Alone: a rename that shares both directories may hold the child and wait for a leaf.
+        let _dir_locked = ilock(&dir.ilock, LockMode::Exclusive);
+        let found = self.directories.dir_look_up(dir, name)?;
+        let (hit, target) = self.may_remove(caller, dir, found, true)?;
+        let _locked = ilock(&target.ilock, LockMode::Exclusive);
+        if !self.directories.dir_is_empty(&target)? {
+            return Err(Ext4Error::NotEmpty);
+        }
+        let remains = self.deletion.prepare_delete(&target)?;
+        let handle = self.volume.journal().start(DELETE_CREDITS)?;
+        self.directories.dir_remove(&handle, dir, name, &hit)?;
+        self.touch_dir(&handle, dir, -1)?;
+        self.bury_dir(handle, &target, &remains)?;
         self.sync_if_dirsync(dir)
     }
 

@@ -42,6 +42,18 @@ enum Moves {
     NoDirectory,
 }
 
+/// What the check of a rename found.
+enum Checked {
+    /// A directory would move.
+    Directory,
+    /// Both names are of one inode: nothing is to be done.
+    Same,
+    Rename {
+        source: (InodeRef, Hit),
+        target: Option<(InodeRef, Hit)>,
+    },
+}
+
 impl Namei {
     /// Renames; see rename(2) for the flags.
     ///
@@ -112,8 +124,9 @@ impl Namei {
         self.sync_if_dirsync(new_dir)
     }
 
-    /// Renames beside other changes of the directories, unless a directory gets another parent or the second lock is held; false if it did
-    /// nothing.
+    /// Renames files beside other changes of the directories, unless the second lock is held; false if it did nothing. A directory
+    /// that moves is locked, and another rename may share it and wait for a leaf that this one holds; an exchange is one change to
+    /// look-ups only with the directories alone.
     fn rename_sharing(
         &self,
         caller: &Caller,
@@ -122,24 +135,23 @@ impl Namei {
         flags: RenameFlags,
     ) -> Result<bool> {
         let directories = &self.directories;
-        if !directories.shares_changes(old.dir) || !directories.shares_changes(new.dir) {
+        let is_shared = |dir: &InodeRef| directories.shares_changes(dir);
+        if flags.contains(RenameFlags::EXCHANGE) || !is_shared(old.dir) || !is_shared(new.dir) {
             return Ok(false);
         }
+        let is_one = old.dir.ino == new.dir.ino;
         let _old_shared = ilock(&old.dir.ilock, LockMode::Shared);
-        let (moves, new_shared) = match old.dir.ino == new.dir.ino {
-            true => (Moves::AnyFile, None),
-            false => (
-                Moves::NoDirectory,
-                try_ilock(&new.dir.ilock, LockMode::Shared),
-            ),
+        let new_shared = match is_one {
+            true => None,
+            false => try_ilock(&new.dir.ilock, LockMode::Shared),
         };
-        if moves == Moves::NoDirectory && new_shared.is_none() {
+        if !is_one && new_shared.is_none() {
             return Ok(false);
         }
+        let moves = Moves::NoDirectory;
         let may_add = || {
-            check_alive(new.dir)?;
-            let attr = self.attributes.attr(new.dir);
-            self.attributes.may_change_dir(caller, new.dir, &attr)
+            self.check_rename(caller, old, new, flags, moves)
+                .map(|_| ())
         };
         let done = directories.with_two_leaves(
             (old.dir, old.name),
@@ -224,7 +236,47 @@ impl Namei {
         Err(Error::new(Errno::ELOOP).into())
     }
 
-    /// The rest of a rename, with the directories locked; false if it did nothing, as a directory would move.
+    /// What a rename moves and replaces, and that the caller may do it.
+    fn check_rename(
+        &self,
+        caller: &Caller,
+        old: Side<'_>,
+        new: Side<'_>,
+        flags: RenameFlags,
+        moves: Moves,
+    ) -> Result<Checked> {
+        let Found::Hit(source_hit) = self.directories.dir_look_up(old.dir, old.name)? else {
+            return Err(Ext4Error::NotFound);
+        };
+        let source = self.get_entry(old.dir, source_hit.ino)?;
+        check_alive(new.dir)?;
+        let target = match self.directories.dir_look_up(new.dir, new.name)? {
+            Found::Hit(hit) => Some((self.get_entry(new.dir, hit.ino)?, hit)),
+            Found::Vacancy(_) => None,
+        };
+        let replaced = target.as_ref().map(|(target, _)| target);
+        if moves == Moves::NoDirectory
+            && (source.is_dir() || replaced.is_some_and(|target| target.is_dir()))
+        {
+            return Ok(Checked::Directory);
+        }
+        match replaced {
+            Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Ext4Error::Exists),
+            None if flags.contains(RenameFlags::EXCHANGE) => return Err(Ext4Error::NotFound),
+            _ => {}
+        }
+        self.check_no_loop(old, new, &source, replaced, flags)?;
+        if replaced.is_some_and(|target| target.ino == source.ino) {
+            return Ok(Checked::Same);
+        }
+        self.may_rename(caller, old, new, &source, replaced, flags)?;
+        Ok(Checked::Rename {
+            source: (source, source_hit),
+            target,
+        })
+    }
+
+    /// The rest of a rename, with the directories or the leaves locked; false if it did nothing, as a directory would move.
     fn rename_locked(
         &self,
         caller: &Caller,
@@ -233,38 +285,17 @@ impl Namei {
         flags: RenameFlags,
         moves: Moves,
     ) -> Result<bool> {
-        let Found::Hit(source_hit) = self.directories.dir_look_up(old.dir, old.name)? else {
-            return Err(Ext4Error::NotFound);
-        };
-        let source = self.get_entry(old.dir, source_hit.ino)?;
-        check_alive(new.dir)?;
-        let target_hit = match self.directories.dir_look_up(new.dir, new.name)? {
-            Found::Hit(hit) => Some(hit),
-            Found::Vacancy(_) => None,
-        };
-        let target = match &target_hit {
-            Some(hit) => Some(self.get_entry(new.dir, hit.ino)?),
-            None => None,
-        };
-        if moves == Moves::NoDirectory
-            && (source.is_dir() || target.as_ref().is_some_and(|target| target.is_dir()))
-        {
-            return Ok(false);
-        }
-        match &target {
-            Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Ext4Error::Exists),
-            None if flags.contains(RenameFlags::EXCHANGE) => return Err(Ext4Error::NotFound),
-            _ => {}
-        }
-        self.check_no_loop(old, new, &source, target.as_ref(), flags)?;
-        if target.as_ref().is_some_and(|t| t.ino == source.ino) {
-            return Ok(true);
-        }
-        self.may_rename(caller, old, new, &source, target.as_ref(), flags)?;
+        let ((source, source_hit), target) =
+            match self.check_rename(caller, old, new, flags, moves)? {
+                Checked::Directory => return Ok(false),
+                Checked::Same => return Ok(true),
+                Checked::Rename { source, target } => (source, target),
+            };
+        let exchanges = flags.contains(RenameFlags::EXCHANGE);
         if old.dir.ino != new.dir.ino {
             // Read before anything changes: the entry `..` of what gets another parent.
-            let exchanged = target.as_ref();
-            let exchanged = exchanged.filter(|_| flags.contains(RenameFlags::EXCHANGE));
+            let exchanged = target.as_ref().filter(|_| exchanges);
+            let exchanged = exchanged.map(|(target, _)| target);
             for moved in [Some(&source), exchanged].into_iter().flatten() {
                 if moved.is_dir() {
                     self.directories.dir_parent(moved)?;
@@ -272,18 +303,18 @@ impl Namei {
             }
         }
         let whiteout = self.whiteout(caller, old, flags)?;
-        let _locked = lock_moved(&source, target.as_ref());
-        match (&target, &target_hit) {
-            (Some(target), Some(hit)) if flags.contains(RenameFlags::EXCHANGE) => {
+        let _locked = lock_moved(&source, target.as_ref().map(|(target, _)| target));
+        match &target {
+            Some((target, hit)) if exchanges => {
                 self.exchange(old, new, (&source, &source_hit), (target, hit))?;
             }
-            (Some(target), Some(hit)) => {
+            Some((target, hit)) => {
                 if target.is_dir() && !self.directories.dir_is_empty(target)? {
                     return Err(Ext4Error::NotEmpty);
                 }
                 self.replace(old, new, &source, (target, hit), whiteout.as_ref())?;
             }
-            _ => self.move_name(old, new, &source, whiteout.as_ref())?,
+            None => self.move_name(old, new, &source, whiteout.as_ref())?,
         }
         Ok(true)
     }

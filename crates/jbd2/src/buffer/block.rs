@@ -198,10 +198,10 @@ impl Buffer {
     /// its entry. Nothing in the journal takes this lock, so it may be held while a handle starts.
     ///
     /// # Locks
-    /// Takes `dir_leaf`; may sleep.
+    /// Takes `dir_leaf`, of two buffers that of the lower number first; may sleep.
     #[inline]
     pub fn lock_owner(&self) -> MutexGuard<'_, ()> {
-        self.owner.lock()
+        self.owner.lock_keyed(self.block.saturating_add(1))
     }
 
     /// The content, shared.
