@@ -1,5 +1,5 @@
 //! Several threads in one directory, whose leaves are split beside them: each name is one thing at a time, what stays is found and
-//! listed once, and what comes and goes is what the callers were told.
+//! listed once, and what comes and goes is what the calls returned.
 
 use crate::make;
 use std::collections::BTreeMap;

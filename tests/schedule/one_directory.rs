@@ -145,7 +145,7 @@ fn renames_of_files_beside_the_removal_of_a_directory() {
     });
 }
 
-/// Two names are exchanged: who finds the new one first does not find the old second.
+/// Two names are exchanged: a thread that finds the new one first does not find the old second.
 #[test]
 fn an_exchange_is_one_change() {
     explore_one(2, |fs, dir, t| {

@@ -62,7 +62,7 @@ pub fn read_superblock(device: &dyn BlockDevice) -> Result<Superblock> {
 
 /// As [`read_superblock`], but one whose checksum alone is wrong is given too, with the error: a crash
 /// may have torn its last write, and then the log has it whole. One that differs by nothing but the request for recovery was torn
-/// when that was written ([`ask_for_recovery_on`]): it is whole, and asks.
+/// when that was written, before the log was: it is whole, and asks.
 ///
 /// # Errors
 /// As [`read_superblock`].

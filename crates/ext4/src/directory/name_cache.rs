@@ -10,7 +10,7 @@
 //! - What a search found enters a slot only if the state is what it was before the search.
 //!
 //! # Locking
-//! None: reading writes no cache line; filling and forgetting are atomic operations on the state. Who gets a number from a slot takes a
+//! None: reading writes no cache line; filling and forgetting are atomic operations on the state. A caller that gets a number from a slot takes a
 //! reference to the inode and then asks [`Known::is_current`].
 
 use crate::prelude::*;

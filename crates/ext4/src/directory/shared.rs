@@ -15,6 +15,7 @@ use crate::directory::{Directory, Found, Hit, Vacancy};
 use crate::inode::Inode;
 use crate::options::dir_lock_variant::DirLockVariant;
 use crate::prelude::*;
+use uext4_jbd2::buffer::OwnedChange;
 use uext4_sync::MutexGuard;
 
 /// Blocks that splitting a leaf changes: it, the new one and two index blocks; the directory's inode; block bitmap and
@@ -215,7 +216,13 @@ impl Directory {
 }
 
 /// Locks two leaves, which may be one, in an order that all callers keep.
-fn lock_both<'a>(a: &'a Buffer, b: &'a Buffer) -> (MutexGuard<'a, ()>, Option<MutexGuard<'a, ()>>) {
+fn lock_both<'a>(
+    a: &'a Buffer,
+    b: &'a Buffer,
+) -> (
+    MutexGuard<'a, OwnedChange>,
+    Option<MutexGuard<'a, OwnedChange>>,
+) {
     match a.block().cmp(&b.block()) {
         std::cmp::Ordering::Less => (a.lock_owner(), Some(b.lock_owner())),
         std::cmp::Ordering::Equal => (a.lock_owner(), None),

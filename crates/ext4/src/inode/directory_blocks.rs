@@ -18,11 +18,15 @@ const SEGMENTS: usize = 29;
 
 type Segment = Box<[OnceLock<Arc<Buffer>>]>;
 
+/// The tree of hashes of a directory. It is in buffers, so a guard of the lock gives no data but proves access.
+#[derive(Debug)]
+pub struct DirTree(());
+
 /// The buffers of a directory's blocks, by their number in it.
 #[derive(Debug)]
 pub struct DirBlocks {
     segments: [OnceLock<Segment>; SEGMENTS],
-    tree: Mutex<()>,
+    tree: Mutex<DirTree>,
     /// How often a change of the tree began or ended.
     changes: AtomicU64,
 }
@@ -31,7 +35,7 @@ impl Default for DirBlocks {
     fn default() -> DirBlocks {
         DirBlocks {
             segments: Default::default(),
-            tree: Mutex::new(&class::DIR_TREE, ()),
+            tree: Mutex::new(&class::DIR_TREE, DirTree(())),
             changes: AtomicU64::new(0),
         }
     }
@@ -41,7 +45,7 @@ impl Default for DirBlocks {
 #[derive(Debug)]
 pub struct TreeChange<'a> {
     changes: &'a AtomicU64,
-    _locked: MutexGuard<'a, ()>,
+    _locked: MutexGuard<'a, DirTree>,
 }
 
 impl Drop for TreeChange<'_> {
@@ -70,7 +74,7 @@ impl DirBlocks {
     ///
     /// # Locks
     /// Takes `dir_tree`.
-    pub fn lock_tree(&self) -> MutexGuard<'_, ()> {
+    pub fn lock_tree(&self) -> MutexGuard<'_, DirTree> {
         self.tree.lock()
     }
 

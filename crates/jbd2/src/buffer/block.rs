@@ -37,7 +37,7 @@ pub struct Buffer {
     pub(crate) referenced: AtomicU8,
     content: RwLock<Content>,
     /// For the owner; the journal does not take it.
-    owner: Mutex<()>,
+    owner: Mutex<OwnedChange>,
 }
 
 #[derive(Debug)]
@@ -45,6 +45,10 @@ struct Content {
     data: Box<[u8]>,
     journaled: Journaled,
 }
+
+/// A change that the owner of a buffer makes as a whole; the guard of its lock gives no data.
+#[derive(Debug)]
+pub struct OwnedChange(());
 
 /// What the journal keeps with a buffer, under its content's lock.
 #[derive(Debug, Default)]
@@ -90,7 +94,7 @@ impl Buffer {
                     journaled: Journaled::default(),
                 },
             ),
-            owner: Mutex::new(&class::DIR_LEAF, ()),
+            owner: Mutex::new(&class::DIR_LEAF, OwnedChange(())),
         }
     }
 
@@ -200,7 +204,7 @@ impl Buffer {
     /// # Locks
     /// Takes `dir_leaf`, of two buffers that of the lower number first; may sleep.
     #[inline]
-    pub fn lock_owner(&self) -> MutexGuard<'_, ()> {
+    pub fn lock_owner(&self) -> MutexGuard<'_, OwnedChange> {
         self.owner.lock_keyed(self.block.saturating_add(1))
     }
 

@@ -21,6 +21,6 @@ mod block;
 mod cache;
 mod freeze;
 
-pub use block::{Buffer, BufferRead, BufferWrite, Journaled};
+pub use block::{Buffer, BufferRead, BufferWrite, Journaled, OwnedChange};
 pub use cache::{BufferCache, BufferError};
 pub use freeze::FreezeHook;

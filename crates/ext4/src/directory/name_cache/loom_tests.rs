@@ -51,7 +51,7 @@ impl Entry {
     }
 }
 
-/// Once a change has returned, no reader finds what was before, whoever notes what it found meanwhile.
+/// Once a change has returned, no reader finds what was before, whichever thread notes what it found meanwhile.
 #[test]
 fn a_change_is_seen_at_once() {
     loom::model(|| {
