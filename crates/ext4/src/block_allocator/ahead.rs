@@ -192,13 +192,12 @@ impl BlockAllocator {
         if !self.has_room_ahead() {
             return Ok(None);
         }
-        // Where the last chunk ended, or with what is left of it.
+        // Where the last chunk ended, in whatever group, or with what is left of it.
         let left = self.give_back(chunk);
-        let from = match self.volume.geometry().group_of_block(left.pblk) {
-            Some((last, at)) if is_own && last == no => at.0,
-            _ => 0,
-        };
-        let Some(run) = self.claim_chunk(goal, (no, from), want, size)? else {
+        let last = self.volume.geometry().group_of_block(left.pblk);
+        let last = last.filter(|_| is_own && left.pblk != Pblk(0));
+        let (start, from) = last.map_or((no, 0), |(no, at)| (no, at.0));
+        let Some(run) = self.claim_chunk(goal, (start, from), want, size)? else {
             return Ok(None);
         };
         Ok(Some(self.split_chunk(chunk, no.0, run, want)))
