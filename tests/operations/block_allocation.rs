@@ -143,14 +143,16 @@ fn what_is_reserved_ahead_is_free_on_disk() {
                 append(&fs, file, 2).expect("write");
             }
         }
-        assert_eq!(before - free(&fs), 80, "{variant}");
+        // With a node of a tree for files in many pieces.
+        let used = before - free(&fs);
+        assert!((80..=82).contains(&used), "{variant}: {used}");
         fs.freeze().expect("freeze");
         let copy = path.parent().expect("a directory").join("copy.img");
         std::fs::copy(&*path, &copy).expect("copy");
         let device = FileDevice::open(&copy, &OpenOptions::read_write()).expect("open");
         let copied = read_superblock(&device);
         let copied = copied.expect("a superblock").raw.free_blocks_count();
-        assert_eq!(copied, before - 80, "{variant}");
+        assert_eq!(copied, before - used, "{variant}");
         fs.thaw().expect("thaw");
         drop((files, dir));
         path.end(fs);

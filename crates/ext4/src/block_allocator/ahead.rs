@@ -33,8 +33,9 @@ const FILE_CHUNK_MIN: u32 = 8;
 /// Blocks from which on a file has blocks reserved behind it before another file takes these.
 const GROWING_BLOCKS: u32 = 16;
 /// Places for files, and for each CPU.
-const FILES_MIN: usize = if cfg!(shuttle) { 2 } else { 1024 };
-const FILES_PER_CPU: usize = if cfg!(shuttle) { 1 } else { 32 };
+const FILES_MIN: usize = if FEW_SCHEDULES { 2 } else { 1024 };
+const FILES_PER_CPU: usize = if FEW_SCHEDULES { 1 } else { 32 };
+const FEW_SCHEDULES: bool = cfg!(all(shuttle, not(virtual_cpus)));
 /// No chunk is made where less than one block of so many is free.
 const ROOM_SHARE: u64 = 16;
 /// How long a chunk may stay unused, at least.
@@ -93,6 +94,7 @@ impl Chunk {
     /// Replaces its blocks; returns those that it had, or that it had none from where on.
     fn replace(&self, owner: u32, run: Run) -> Run {
         self.owner.store(owner, Relaxed);
+        self.is_used.store(true, Relaxed);
         unpack(self.run.swap(pack(run), AcqRel))
     }
 
@@ -164,13 +166,14 @@ impl BlockAllocator {
     /// # Errors
     /// The device's.
     pub(super) fn reserve_ahead(&self, goal: &Goal, want: u32) -> Result<Option<Run>> {
-        let place = self.volume.geometry().group_of_block(goal.pblk);
-        let (no, at) = place.unwrap_or_default();
-        if no.0 >= goal.groups {
+        let geometry = self.volume.geometry();
+        // A chunk may lie anywhere.
+        if goal.groups < geometry.groups_count {
             return Ok(None);
         }
+        let (no, at) = geometry.group_of_block(goal.pblk).unwrap_or_default();
         let found = match at.0 == 0 && goal.lblk.0 == 0 {
-            true => self.reserve_first(goal, no, want)?,
+            true => self.reserve_first(no, want)?,
             false => self.reserve_next(goal, no, at.0, want)?,
         };
         if let Some(run) = found {
@@ -180,7 +183,7 @@ impl BlockAllocator {
     }
 
     /// For what begins in a group: from this CPU's chunk.
-    fn reserve_first(&self, goal: &Goal, no: GroupNo, want: u32) -> Result<Option<Run>> {
+    fn reserve_first(&self, no: GroupNo, want: u32) -> Result<Option<Run>> {
         let size = self.ahead.cpu_chunk;
         let Some(chunk) = self.ahead.of_cpu(no).filter(|_| want <= size / 2) else {
             return Ok(None);
@@ -197,7 +200,7 @@ impl BlockAllocator {
         let last = self.volume.geometry().group_of_block(left.pblk);
         let last = last.filter(|_| is_own && left.pblk != Pblk(0));
         let (start, from) = last.map_or((no, 0), |(no, at)| (no, at.0));
-        let Some(run) = self.claim_chunk(goal, (start, from), want, size)? else {
+        let Some(run) = self.claim_chunk((start, from), want, size)? else {
             return Ok(None);
         };
         Ok(Some(self.split_chunk(chunk, no.0, run, want)))
@@ -232,7 +235,7 @@ impl BlockAllocator {
         if ahead <= want {
             return Ok(None);
         }
-        let found = self.claim_chunk(goal, (no, at), want, ahead)?;
+        let found = self.claim_chunk((no, at), want, ahead)?;
         Ok(found.map(|run| self.split_for_file(goal.ino, run, want)))
     }
 
@@ -259,13 +262,12 @@ impl BlockAllocator {
     /// the others. It ends where a cache line of the bitmap does.
     fn claim_chunk(
         &self,
-        goal: &Goal,
         (start, from): (GroupNo, u32),
         want: u32,
         size: u32,
     ) -> Result<Option<Run>> {
         let geometry = self.volume.geometry();
-        let groups = geometry.groups_count.min(goal.groups);
+        let groups = geometry.groups_count;
         for i in 0..groups {
             let no = (u64::from(start.0) + u64::from(i)) % u64::from(groups);
             let no = GroupNo(no as u32);
@@ -335,7 +337,11 @@ impl BlockAllocator {
 
     /// Gives back chunks that were not used since the last call that did this, some seconds ago.
     pub(super) fn age_ahead(&self) {
-        let now = now_s();
+        self.age_ahead_at(now_s());
+    }
+
+    /// The same at a time in seconds since 1970.
+    pub(super) fn age_ahead_at(&self, now: u32) {
         let last = self.ahead.aged_s.load(Relaxed);
         if now.wrapping_sub(last) < AGE_MAX_S {
             return;
