@@ -4,15 +4,15 @@
 //! A chunk is a run of blocks that are busy in memory and free on disk. A CPU has a few, each for the groups of some numbers: small
 //! files of one directory get blocks one after another. A file gets one of its own when the block after its last is taken, so
 //! files that are written in turn are not interleaved; the chunk is as large as the file is then, within bounds.
-//! A file has the place of its number in a table, and who comes later to the same place replaces the chunk.
+//! A file has the place of its number in a table; another file of the same place replaces the chunk.
 //!
 //! # Invariants
 //! - Blocks of a chunk count as free. They are counted when they are taken from it.
-//! - No chunk is made where free blocks are few. A search that finds nothing takes all chunks back and is repeated.
-//! - What nothing took blocks from for a while is given back after a commit.
+//! - No chunk is made where free blocks are few. A search that finds nothing releases all chunks and is repeated.
+//! - What nothing took blocks from for a while is released after a commit.
 //!
 //! # Locking
-//! None: a chunk is one atomic word, from which a thread takes blocks by a compare-exchange. Who it belongs to is a hint.
+//! None: a chunk is one atomic word, from which a thread takes blocks by a compare-exchange. Its owner is a hint.
 
 use crate::block_allocator::search::find_run;
 use crate::block_allocator::{BlockAllocator, Goal};
@@ -196,7 +196,7 @@ impl BlockAllocator {
             return Ok(None);
         }
         // Where the last chunk ended, in whatever group, or with what is left of it.
-        let left = self.give_back(chunk);
+        let left = self.release_chunk(chunk);
         let last = self.volume.geometry().group_of_block(left.pblk);
         let last = last.filter(|_| is_own && left.pblk != Pblk(0));
         let (start, from) = last.map_or((no, 0), |(no, at)| (no, at.0));
@@ -307,35 +307,35 @@ impl BlockAllocator {
         }
     }
 
-    fn give_back(&self, chunk: &Chunk) -> Run {
+    fn release_chunk(&self, chunk: &Chunk) -> Run {
         let left = chunk.take_all();
         self.clear_busy(left);
         left
     }
 
-    /// Gives all chunks back; returns whether there were any.
+    /// Releases all chunks; returns whether there were any.
     ///
     /// # Locks
     /// None.
-    pub(crate) fn give_back_ahead(&self) -> bool {
+    pub(crate) fn release_ahead(&self) -> bool {
         let mut any = false;
         for chunk in self.ahead.iter() {
-            any |= self.give_back(chunk).len > 0;
+            any |= self.release_chunk(chunk).len > 0;
         }
         any
     }
 
-    /// Gives back what a file has that loses blocks.
+    /// Releases what a file has that loses blocks.
     #[inline]
     pub(crate) fn forget_file(&self, ino: Ino) {
         if let Some(chunk) = self.ahead.of_file(ino)
             && chunk.owner.load(Relaxed) == ino.0
         {
-            self.give_back(chunk);
+            self.release_chunk(chunk);
         }
     }
 
-    /// Gives back chunks that were not used since the last call that did this, some seconds ago.
+    /// Releases chunks that were not used since the last call that did this, some seconds ago.
     pub(super) fn age_ahead(&self) {
         self.age_ahead_at(now_s());
     }
@@ -349,7 +349,7 @@ impl BlockAllocator {
         self.ahead.aged_s.store(now, Relaxed);
         for chunk in self.ahead.iter() {
             if unpack(chunk.run.load(Relaxed)).len > 0 && !chunk.is_used.swap(false, Relaxed) {
-                self.give_back(chunk);
+                self.release_chunk(chunk);
             }
         }
     }

@@ -70,7 +70,7 @@ pub(crate) struct Goal {
     pub most: u32,
     /// How many groups, from the first on, are in reach.
     pub groups: u32,
-    /// The file that is to have them, and where in it; 0 for what is no data.
+    /// The file that is to have them, and where in it; 0 for metadata.
     pub ino: Ino,
     pub lblk: Lblk,
 }
@@ -189,7 +189,7 @@ impl BlockAllocator {
             return Ok(run);
         }
         // All that is free may be reserved for CPUs and files.
-        if self.give_back_ahead()
+        if self.release_ahead()
             && let Some(run) = self.reserve_anywhere(goal, want)?
         {
             return Ok(run);

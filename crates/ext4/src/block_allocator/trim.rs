@@ -89,7 +89,7 @@ impl BlockAllocator {
     pub fn trim(&self, start: u64, len: u64, least: u64) -> Result<u64> {
         let _change = self.volume.freeze.begin_change();
         self.volume.check_writable()?;
-        self.give_back_ahead();
+        self.release_ahead();
         let geometry = self.volume.geometry();
         let block = self.volume.block_size();
         let first = (start / block).max(u64::from(geometry.first_data_block));

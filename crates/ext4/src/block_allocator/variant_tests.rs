@@ -130,8 +130,8 @@ fn a_cpu_has_blocks_ahead_that_count_as_free() {
     assert!(busy(&fs, 1) > used + 2, "nothing is ahead");
     fs.blocks.unreserve(first);
     assert_eq!(fs.blocks.free_blocks_total(), total);
-    assert!(fs.blocks.give_back_ahead());
-    assert!(!fs.blocks.give_back_ahead());
+    assert!(fs.blocks.release_ahead());
+    assert!(!fs.blocks.release_ahead());
     assert_eq!(busy(&fs, 1), used);
 }
 
@@ -152,7 +152,7 @@ fn files_in_turn_get_blocks_of_their_own() {
     let used = busy(&fs, 1);
     fs.blocks.forget_file(Ino(12));
     assert!(busy(&fs, 1) < used);
-    fs.blocks.give_back_ahead();
+    fs.blocks.release_ahead();
     assert_eq!(fs.blocks.free_blocks_total(), {
         let busy: u32 = (0..3).map(|no| busy(&fs, no)).sum();
         u64::from(3 * 8192 - busy)
@@ -165,10 +165,10 @@ fn nothing_is_ahead_where_little_is_free() {
     while fs.blocks.free_blocks_total() > 1200 {
         reserve(&fs, Pblk(1), 64);
     }
-    fs.blocks.give_back_ahead();
+    fs.blocks.release_ahead();
     reserve(&fs, Pblk(8193), 1);
     reserve(&fs, next_of(12, 8300, 100), 1);
-    assert!(!fs.blocks.give_back_ahead());
+    assert!(!fs.blocks.release_ahead());
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn blocks_that_are_ahead_are_found_when_nothing_else_is_free() {
 }
 
 #[test]
-fn what_is_not_used_is_given_back_after_a_while() {
+fn what_is_not_used_is_released_after_a_while() {
     let fs = mounted(BallocVariant::PerCpu);
     let used = busy(&fs, 1);
     reserve(&fs, Pblk(8193), 1);
