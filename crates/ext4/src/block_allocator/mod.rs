@@ -38,8 +38,6 @@ mod search;
 #[cfg(all(test, not(shuttle), not(loom)))]
 mod tests;
 mod trim;
-#[cfg(all(test, not(shuttle), not(loom), not(virtual_cpus)))]
-mod variant_tests;
 
 use crate::block_allocator::ahead::Ahead;
 use crate::block_allocator::client::CommitClient;

@@ -1,3 +1,6 @@
+#[cfg(not(virtual_cpus))]
+mod variants;
+
 use super::search::find_run;
 use super::*;
 use crate::fixture::*;

@@ -1,6 +1,6 @@
 //! What differs between the variants, and what does not.
 
-use super::*;
+use super::super::*;
 use crate::fixture::*;
 use crate::fs::Ext4;
 
@@ -55,7 +55,10 @@ fn a_run_is_freed_once_in_every_variant() {
         fs.volume
             .with_handle(4, |handle| fs.blocks.publish_run(handle, run))
             .expect("published");
-        assert!(matches!(free(part), Err(Ext4Error::Corrupt(_))), "{variant}");
+        assert!(
+            matches!(free(part), Err(Ext4Error::Corrupt(_))),
+            "{variant}"
+        );
         assert_eq!(total(), at_first - 70, "nothing is freed in part");
         assert_eq!(group_of(&fs, 0).count_free_blocks() as u64, {
             let bits = fs.blocks.block_bits(group_of(&fs, 0)).expect("bits");
