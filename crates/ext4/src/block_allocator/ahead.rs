@@ -195,12 +195,9 @@ impl BlockAllocator {
         if !self.has_room_ahead() {
             return Ok(None);
         }
-        // Where the last chunk ended, in whatever group, or with what is left of it.
-        let left = self.release_chunk(chunk);
-        let last = self.volume.geometry().group_of_block(left.pblk);
-        let last = last.filter(|_| is_own && left.pblk != Pblk(0));
-        let (start, from) = last.map_or((no, 0), |(no, at)| (no, at.0));
-        let Some(run) = self.claim_chunk((start, from), want, size)? else {
+        // The next begins with what is left of the last, unless blocks before it were freed.
+        self.release_chunk(chunk);
+        let Some(run) = self.claim_chunk((no, None), want, size)? else {
             return Ok(None);
         };
         Ok(Some(self.split_chunk(chunk, no.0, run, want)))
@@ -235,7 +232,7 @@ impl BlockAllocator {
         if ahead <= want {
             return Ok(None);
         }
-        let found = self.claim_chunk((no, at), want, ahead)?;
+        let found = self.claim_chunk((no, Some(at)), want, ahead)?;
         Ok(found.map(|run| self.split_for_file(goal.ino, run, want)))
     }
 
@@ -258,11 +255,11 @@ impl BlockAllocator {
         self.free_blocks.is_above(least)
     }
 
-    /// Claims up to `size` blocks and at least `want`, in the first group that has them: from a place in a group on, and then in
-    /// the others. It ends where a cache line of the bitmap does.
+    /// Claims up to `size` blocks and at least `want`, in the first group that has them: from a place in a group on, if one is given,
+    /// and in the others from where the first may be free. It ends where a cache line of the bitmap does.
     fn claim_chunk(
         &self,
-        (start, from): (GroupNo, u32),
+        (start, from): (GroupNo, Option<u32>),
         want: u32,
         size: u32,
     ) -> Result<Option<Run>> {
@@ -271,12 +268,24 @@ impl BlockAllocator {
         for i in 0..groups {
             let no = (u64::from(start.0) + u64::from(i)) % u64::from(groups);
             let no = GroupNo(no as u32);
-            let Some((_, bits)) = self.group_with(no, want)? else {
+            let Some((group, bits)) = self.group_with(no, want)? else {
                 continue;
             };
-            let from = if i == 0 { from } else { 0 };
             let end = geometry.blocks_in_group(no);
-            if let Some((first, len)) = claim_in_line(bits, from, end, want, size) {
+            let hint = group.chunk_hint.load(Relaxed);
+            let from = from.filter(|_| i == 0);
+            if from.is_none() && hint >= end {
+                continue;
+            }
+            let found = claim_in_line(bits, from.unwrap_or(hint), end, want, size);
+            if from.is_none() {
+                let next = found.map_or(end, |(first, len)| first + len);
+                // Unless blocks were freed meanwhile, which may lie before.
+                let _ = group
+                    .chunk_hint
+                    .compare_exchange(hint, next, Relaxed, Relaxed);
+            }
+            if let Some((first, len)) = found {
                 return Ok(Some(self.run_in_group(no, first, len)));
             }
         }

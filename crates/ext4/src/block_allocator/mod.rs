@@ -232,6 +232,8 @@ impl BlockAllocator {
             bitmap::assign_run(&bits.busy, first.0, run.len, false);
             if let Some(mut locked) = locked {
                 locked.block_hint = locked.block_hint.min(first.0);
+            } else if group.chunk_hint.load(Relaxed) > first.0 {
+                group.chunk_hint.fetch_min(first.0, Relaxed);
             }
             return true;
         }

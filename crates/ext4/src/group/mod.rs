@@ -51,6 +51,8 @@ pub struct Group {
     inode_bitmap_csum: AtomicU32,
     /// Held by the thread that changes the block bitmaps or the inode bitmap, in the variants that lock.
     pub changes: Mutex<BitmapChanges>,
+    /// Where the search for a chunk of free blocks may begin; a hint, changed once for each chunk.
+    pub chunk_hint: AtomicU32,
     blocks: OnceLock<BlockBits>,
     inodes: OnceLock<InodeBits>,
     /// A bitmap was found damaged: nothing is allocated here.
@@ -180,6 +182,7 @@ impl Group {
             block_bitmap_csum: AtomicU32::new(desc.block_bitmap_csum),
             inode_bitmap_csum: AtomicU32::new(desc.inode_bitmap_csum),
             changes: Mutex::new(&class::GROUP, BitmapChanges { block_hint: 0 }),
+            chunk_hint: AtomicU32::new(0),
             blocks: OnceLock::new(),
             inodes: OnceLock::new(),
             damaged: AtomicBool::new(false),
