@@ -1,18 +1,12 @@
 //! What differs between the variants, and what does not.
 
-use super::super::*;
-use crate::fixture::*;
-use crate::fs::Ext4;
+use super::*;
 
 /// Three groups of 8,192 blocks.
 const BYTES: u64 = 24 << 20;
 
 fn mounted(variant: BallocVariant) -> Arc<Ext4> {
     mount_as(&image(BYTES, ""), |options| options.balloc = variant)
-}
-
-fn group_of(fs: &Ext4, no: u32) -> &Group {
-    fs.volume.group(GroupNo(no)).expect("a group")
 }
 
 fn group_no(fs: &Ext4, run: Run) -> u32 {
