@@ -118,7 +118,8 @@ enum Workload {
     /// FxMark's nineteen workloads: reads, writes, opens, listings and changes of names, each of what is a task's own and of what is shared
     #[command(
         after_help = "Example: uext4 bench fxmark --tasks 1,2 --peer /mnt/ext4-on-tmpfs\n\
-                            Example: uext4 bench fxmark --only MWCM,MWUM --tasks 2,48 --lock-stat"
+                            Example: uext4 bench fxmark --only MWCM,MWUM --tasks 2,48 --lock-stat\n\
+                            Example: uext4 bench fxmark --only FALLOCATE2 --balloc all --tasks 1,2,48 --image-size 64G"
     )]
     Fxmark(fxmark::FxmarkArgs),
     /// Random direct reads and writes of one file, from many threads

@@ -50,6 +50,9 @@ pub trait Dir {
     /// Writes all of `bytes` from byte `at` on.
     fn write_at(&self, file: &Self::File, bytes: &[u8], at: u64) -> anyhow::Result<()>;
 
+    /// Allocates blocks for `len` bytes from byte `at` on, and makes the file so long.
+    fn fallocate(&self, file: &Self::File, at: u64, len: u64) -> anyhow::Result<()>;
+
     /// Sets the size of a file.
     fn set_len(&self, file: &Self::File, len: u64) -> anyhow::Result<()>;
 

@@ -6,7 +6,7 @@
 use crate::location::{Dir, Location};
 use anyhow::Context as _;
 use uext4::unstable::InodeRef;
-use uext4::{File, Filesystem, OpenOptions, RenameFlags};
+use uext4::{Fallocate, File, Filesystem, OpenOptions, RenameFlags};
 use uext4_vfs::attr::{NewKind, NewNode};
 
 const DIRECTORY_MODE: u16 = 0o755;
@@ -144,6 +144,10 @@ impl Dir for OurDir {
 
     fn write_at(&self, file: &File, bytes: &[u8], at: u64) -> anyhow::Result<()> {
         Ok(file.write_all_at(bytes, at)?)
+    }
+
+    fn fallocate(&self, file: &File, at: u64, len: u64) -> anyhow::Result<()> {
+        Ok(file.fallocate(Fallocate::Allocate, at, len)?)
     }
 
     fn set_len(&self, file: &File, len: u64) -> anyhow::Result<()> {

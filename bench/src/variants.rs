@@ -4,7 +4,7 @@ use clap::Args;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
-use uext4_ext4::{DirLockVariant, GenerationVariant, IallocVariant, MountOptions};
+use uext4_ext4::{BallocVariant, DirLockVariant, GenerationVariant, IallocVariant, MountOptions};
 use uext4_vfs::icache::IcacheVariant;
 use uext4_vfs::ilock::DioLock;
 
@@ -133,6 +133,9 @@ pub struct VariantArgs {
     /// How inode numbers are claimed: retry-unlocked, retry-locked, lock-free
     #[arg(long, value_name = "LIST", value_parser = |text: &str| parse_list(text, &IallocVariant::ALL))]
     pub ialloc: Option<VariantList<IallocVariant>>,
+    /// How blocks are allocated and freed: group-lock, trylock, percpu
+    #[arg(long, value_name = "LIST", value_parser = |text: &str| parse_list(text, &BallocVariant::ALL))]
+    pub balloc: Option<VariantList<BallocVariant>>,
     /// How generations are drawn: spinlock, atomic, percpu, percpu-range, percpu-stride, random, random-prng,
     /// increment, none, beyond; with none, handles are not protected against reuse of their inode
     #[arg(long, value_name = "LIST", value_parser = |text: &str| parse_list(text, &GenerationVariant::ALL))]
@@ -175,6 +178,8 @@ pub struct Variant {
 pub struct Choice {
     /// How inode numbers are claimed.
     pub ialloc: Option<IallocVariant>,
+    /// How blocks are allocated and freed.
+    pub balloc: Option<BallocVariant>,
     /// How generations are drawn.
     pub generation: Option<GenerationVariant>,
     /// How the inode cache is locked.
@@ -208,6 +213,7 @@ impl VariantArgs {
         let default = MountOptions::default();
         MountOptions {
             ialloc: choice.ialloc.unwrap_or(default.ialloc),
+            balloc: choice.balloc.unwrap_or(default.balloc),
             generation: choice.generation.unwrap_or(default.generation),
             icache: choice.icache.unwrap_or(default.icache),
             lazytime: choice.lazytime.unwrap_or(default.lazytime),
@@ -224,6 +230,7 @@ impl VariantArgs {
     fn choices(&self) -> Vec<Choice> {
         let mut all = vec![Choice::default()];
         vary(&mut all, &self.ialloc, |c| &mut c.ialloc);
+        vary(&mut all, &self.balloc, |c| &mut c.balloc);
         vary(&mut all, &self.generation, |c| &mut c.generation);
         vary(&mut all, &self.icache, |c| &mut c.icache);
         vary(&mut all, &self.lazytime, |c| &mut c.lazytime);
@@ -240,6 +247,7 @@ impl VariantArgs {
         let nolock = |on| word(on, "dioread_nolock", "dioread_lock");
         let parts = [
             (length(&self.ialloc), choice.ialloc.map(|a| a.name())),
+            (length(&self.balloc), choice.balloc.map(|a| a.name())),
             (
                 length(&self.generation),
                 choice.generation.map(|a| a.name()),

@@ -273,6 +273,10 @@ fn fxmark_beside_a_peer() {
     for row in peers.iter().filter(limited) {
         assert!((1..=60).contains(&row["ops"].as_u64().unwrap()), "{row}");
     }
+    let allocating = peer_rows("fxmark", &format!("{args} --only fallocate2 --lock-stat"));
+    assert_eq!(allocating.len(), 2);
+    let all = format!("fxmark {args} --only FALLOCATE2 --balloc all {SMALL}");
+    assert_parts(&print(&all).unwrap(), &["group-lock", "trylock", "percpu"]);
     let dir = peer_dir();
     let text = print(&format!(
         "fxmark {args} --only dwsl,MWRL {SMALL} --peer {}",

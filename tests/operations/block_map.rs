@@ -225,7 +225,9 @@ fn blocks_without_data_are_refused() {
 #[test]
 fn deleting_a_scattered_file_keeps_to_its_credits() {
     let path = image("32M", "-t ext3 -b 1024 -J size=1");
-    let fs = path.mount();
+    // The default would give each file blocks of its own.
+    let options = with(|o: &mut MountOptions| o.balloc = BallocVariant::GroupLock);
+    let fs = mount(&path, options);
     let (a, b) = (create(&fs, "a"), create(&fs, "b"));
     let free = fs.volume.superblock().raw.free_blocks_count();
     for i in 0..4000u64 {

@@ -1,6 +1,7 @@
 //! What each operation of a file system does, verified by e2fsck.
 
 mod basic;
+mod block_allocation;
 mod block_map;
 mod direct_io;
 mod direct_io_review;

@@ -3,6 +3,7 @@
 use crate::support::changes::{Crashes, problems};
 use crate::support::{all_of, contents::Contents};
 use crate::verifier::{have_tools, mke2fs, scratch};
+use uext4::unstable::ImageConfig;
 use uext4::{
     Errno, Fallocate, Filesystem, Fragments, ImageOptions, Metadata, OpenOptions, XattrFlags,
 };
@@ -16,7 +17,10 @@ fn in_pieces(options: &str, size: &str, steps: usize, dir: &Path) -> Vec<u8> {
     mke2fs(&path, size, options, None);
     let bytes = fs::read(&path).expect("image");
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::from_bytes(&bytes));
-    let image = open(&device);
+    // The default keeps files together that are written in turn.
+    let mut options = ImageConfig::read_write();
+    options.mount.balloc = BallocVariant::GroupLock;
+    let image = Filesystem::open_device(Arc::clone(&device), &options.into()).expect("open");
     let unit = u64::from(image.statfs().expect("statfs").block_size);
     let name = |i: usize| format!("/file{i}");
     let new = OpenOptions::new().read(true).write(true).create(true);

@@ -1,7 +1,8 @@
 //! FxMark's workloads: each does one operation in a loop, from several tasks, on what is a task's own and on what tasks share.
 //!
 //! They are of C. Min, S. Kashyap, S. Maass, W. Kang, T. Kim, "Understanding Manycore Scalability of File Systems", USENIX ATC 2016. A
-//! run ends after a time, or when the first task has used up what it works on.
+//! run ends after a time, or when the first task has used up what it works on. One more, run only if it is named, is
+//! `fallocate2` of will-it-scale (github.com/antonblanchard/will-it-scale), with a file for each task.
 
 mod workload;
 
@@ -16,7 +17,7 @@ use crate::tables::{count, ratio, table};
 use crate::variants::{parse_rounds, parse_run_time, parse_threads};
 use crate::workers;
 use anyhow::ensure;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use std::io::Write;
 use std::time::{Duration, Instant};
 use uext4_ext4::Ext4;
@@ -37,7 +38,7 @@ fn own_name(task: u64) -> String {
 /// The workloads, the counts of tasks, the peer, and the image and variants.
 #[derive(Clone, Debug, Args)]
 pub struct FxmarkArgs {
-    /// Workloads; a comma list [default: all]
+    /// Workloads; a comma list [default: all of the paper]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', ignore_case = true)]
     only: Vec<Workload>,
     /// Tasks; a comma list runs each count
@@ -63,7 +64,7 @@ pub struct FxmarkArgs {
 impl FxmarkArgs {
     fn workloads(&self) -> &[Workload] {
         match self.only.as_slice() {
-            [] => Workload::value_variants(),
+            [] => Workload::of_paper(),
             some => some,
         }
     }

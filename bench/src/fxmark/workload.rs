@@ -1,4 +1,4 @@
-//! The nineteen workloads: what each finds, and does.
+//! The workloads: what each finds, and does.
 
 use super::FILES_IN_LISTING;
 use crate::location::{Dir, Location};
@@ -10,6 +10,9 @@ const BLOCK: usize = 4096;
 const BRANCHES: u64 = 4;
 /// Levels of a tree of paths.
 const LEVELS: u32 = 5;
+/// What FALLOCATE2 allocates at a time, and until it starts again.
+const ALLOCATED: u64 = 8 << 10;
+const ALLOCATED_MAX: u64 = 1 << 20;
 
 /// By the names of the paper: of data or metadata, read or written, what, and shared little, medium or much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -53,6 +56,8 @@ pub enum Workload {
     Mwrl,
     /// Moves a private file to a shared directory.
     Mwrm,
+    /// Allocates 8 KiB more of a private file, and truncates it when it has 1 MiB; of will-it-scale, and run only if it is named
+    Fallocate2,
 }
 
 impl Workload {
@@ -78,7 +83,14 @@ impl Workload {
             Workload::Mwum => "MWUM",
             Workload::Mwrl => "MWRL",
             Workload::Mwrm => "MWRM",
+            Workload::Fallocate2 => "FALLOCATE2",
         }
+    }
+
+    /// The nineteen of the paper.
+    pub fn of_paper() -> &'static [Workload] {
+        let all = Workload::value_variants();
+        all.get(..19).unwrap_or(all)
     }
 
     /// Whether it uses up what it works on, so that it ends when that is at its end.
@@ -100,7 +112,7 @@ impl Workload {
         match self {
             Workload::Drbl | Workload::Dwol | Workload::Dwsl => Some((false, 1)),
             Workload::Drbm | Workload::Drbh | Workload::Dwom => Some((true, tasks)),
-            Workload::Dwal => Some((false, 0)),
+            Workload::Dwal | Workload::Fallocate2 => Some((false, 0)),
             Workload::Dwtl => Some((false, operations)),
             _ => None,
         }
@@ -216,6 +228,16 @@ impl<'a, L: Location> Task<'a, L> {
             Workload::Dwtl => {
                 let left = (self.operations - 1 - i) * block;
                 self.with_file(|dir, file| dir.set_len(file, left))
+            }
+            Workload::Fallocate2 => {
+                let at = i * ALLOCATED % ALLOCATED_MAX;
+                self.with_file(|dir, file| {
+                    dir.fallocate(file, at, ALLOCATED)?;
+                    match at + ALLOCATED {
+                        ALLOCATED_MAX => dir.set_len(file, 0),
+                        _ => Ok(()),
+                    }
+                })
             }
             Workload::Dwsl => {
                 self.write(0)?;

@@ -2,7 +2,9 @@
 
 use crate::location::Dir;
 use anyhow::Context as _;
-use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, FallocateFlags, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat,
+};
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
@@ -73,6 +75,11 @@ impl Dir for HostDir {
 
     fn write_at(&self, file: &File, bytes: &[u8], at: u64) -> anyhow::Result<()> {
         Ok(file.write_all_at(bytes, at)?)
+    }
+
+    fn fallocate(&self, file: &File, at: u64, len: u64) -> anyhow::Result<()> {
+        let flags = FallocateFlags::empty();
+        Ok(rustix::fs::fallocate(file, flags, at, len)?)
     }
 
     fn set_len(&self, file: &File, len: u64) -> anyhow::Result<()> {

@@ -27,6 +27,8 @@ pub enum Workload {
     CreateUnlink,
     /// Direct reads and overwrites in turn, anywhere in one file.
     Randrw,
+    /// Allocates 8 KiB more of a file of each worker, which is truncated at 1 MiB, as `fallocate2` of will-it-scale does.
+    Fallocate2,
     /// Creates and drops a namespace of message queues.
     Clone,
 }
@@ -36,6 +38,7 @@ impl Named for Workload {
         (Workload::Mdtest, "mdtest"),
         (Workload::CreateUnlink, "create-unlink"),
         (Workload::Randrw, "randrw"),
+        (Workload::Fallocate2, "fallocate2"),
         (Workload::Clone, "clone"),
     ];
 }
@@ -43,7 +46,7 @@ impl Named for Workload {
 /// Options of `transfers`.
 #[derive(Clone, Debug, Args)]
 pub struct TransfersArgs {
-    /// Workloads: mdtest, create-unlink, randrw, clone
+    /// Workloads: mdtest, create-unlink, randrw, fallocate2, clone
     #[arg(long, value_name = "LIST", default_value = "mdtest", value_parser = parse_some_names::<Workload>)]
     pub workload: VariantList<Workload>,
     /// Workers, each on a CPU of its own, 1 to 1023; a comma list runs each count

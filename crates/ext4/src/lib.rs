@@ -86,6 +86,7 @@ pub use inodes::Inodes;
 pub use mapping::Mapping;
 pub use mmp::{MmpHold, MmpHolder};
 pub use namei::Namei;
+pub use options::balloc_variant::BallocVariant;
 pub use options::dir_lock_variant::DirLockVariant;
 pub use options::ialloc_variant::IallocVariant;
 pub use options::{AtimeUpdate, DataMode, Exclusion, MountOptions};

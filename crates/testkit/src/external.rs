@@ -32,8 +32,8 @@ pub use uext4_block::{
 };
 pub use uext4_build::{FeatureSet, MkfsOptions, NoProgress};
 pub use uext4_ext4::{
-    AtimeUpdate, DataMode, DirLockVariant, Exclusion, Ext4, Ext4Error, GenerationVariant,
-    IallocVariant, InodeRef, MountOptions, read_superblock,
+    AtimeUpdate, BallocVariant, DataMode, DirLockVariant, Exclusion, Ext4, Ext4Error,
+    GenerationVariant, IallocVariant, InodeRef, MountOptions, read_superblock,
 };
 pub use uext4_ondisk::{Compat, GroupDesc, GroupNo, Incompat, Ino, InodeFlags, Pblk};
 pub use uext4_vfs::{

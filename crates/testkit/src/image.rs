@@ -246,6 +246,7 @@ pub fn mount_in(
     if seed != 0 {
         let mut rng = Rng::with_seed(seed);
         options.ialloc = rng.choice(IallocVariant::ALL).unwrap_or_default();
+        options.balloc = rng.choice(BallocVariant::ALL).unwrap_or_default();
         options.generation = rng.choice(GenerationVariant::ALL).unwrap_or_default();
         options.icache = rng.choice(IcacheVariant::ALL).unwrap_or_default();
         options.dio_lock = rng.choice(DioLock::ALL).unwrap_or_default();

@@ -26,8 +26,8 @@ pub use uext4_check::{
     Policy as RepairPolicy, Remedy as RepairRemedy, Reserved, Tuning,
 };
 pub use uext4_ext4::{
-    BackupSuperblock, DirLockVariant, Durations, Exclusion, Ext4, Ext4Error, GenerationVariant,
-    IallocVariant, InodeRef, MmpHold, MmpHolder, MountOptions, read_superblock,
+    BackupSuperblock, BallocVariant, DirLockVariant, Durations, Exclusion, Ext4, Ext4Error,
+    GenerationVariant, IallocVariant, InodeRef, MmpHold, MmpHolder, MountOptions, read_superblock,
 };
 /// POSIX message queues and their namespaces.
 pub use uext4_mqueue as mqueue;

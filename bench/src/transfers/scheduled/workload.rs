@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use uext4_ext4::{Ext4, InodeRef, MountOptions};
 use uext4_mqueue::{IpcNamespace, Limits, MqueueType};
+use uext4_vfs::io::Fallocate;
 use uext4_vfs::{Caller, FileSystem, IoFlags, NewKind, NewNode};
 
 /// The class of the locks of a device in memory, which are not of the engine.
@@ -16,6 +17,9 @@ pub const DEVICE_LOCK: &str = "device";
 /// The size of the file of randrw, and of each read and write.
 const FILE_BYTES: u64 = 16 << 20;
 const IO_BYTES: u64 = 4096;
+/// What is allocated at once, and of a file before it is truncated.
+const ALLOCATED: u64 = 8 << 10;
+const ALLOCATED_MAX: u64 = 1 << 20;
 /// What a worker does before anything is counted, so that it has what it needs once.
 const WARM_UP: u32 = 20;
 /// Namespaces of each worker that are alive.
@@ -27,13 +31,14 @@ pub fn phases(workload: Workload) -> &'static [&'static str] {
         Workload::Mdtest => &["create", "remove"],
         Workload::CreateUnlink => &["create and unlink"],
         Workload::Randrw => &["direct read or overwrite"],
+        Workload::Fallocate2 => &["allocate"],
         Workload::Clone => &["create and drop"],
     }
 }
 
 /// What the workers work on.
 pub enum Place {
-    /// Directories of their own.
+    /// Directories of their own, or a file in each.
     Names {
         fs: Arc<Ext4>,
         /// The directory of theirs, where each makes its own.
@@ -62,8 +67,13 @@ impl Place {
     pub fn make(workload: Workload, choice: &Choice, workers: usize, items: u32) -> Result<Place> {
         let root = Caller::root();
         match workload {
-            Workload::Mdtest | Workload::CreateUnlink => {
-                let fs = mounted_for(workers, items, &choice.options)?;
+            Workload::Mdtest | Workload::CreateUnlink | Workload::Fallocate2 => {
+                // What is freed stays in use until it is durable.
+                let inodes = match workload {
+                    Workload::Fallocate2 => items * 2,
+                    _ => items,
+                };
+                let fs = mounted_for(workers, inodes, &choice.options)?;
                 let top = fs.root()?.clone();
                 // Below one directory, as mdtest lays them out.
                 let all = fs.create(&root, &top, b"all", &new_node(NewKind::Directory))?;
@@ -109,7 +119,10 @@ impl Place {
         } = self
         {
             let (root, name) = (Caller::root(), format!("worker{worker}"));
-            let made = fs.create(&root, all, name.as_bytes(), &new_node(NewKind::Directory))?;
+            let mut made = fs.create(&root, all, name.as_bytes(), &new_node(NewKind::Directory))?;
+            if *workload == Workload::Fallocate2 {
+                made = fs.create(&root, &made, b"file", &new_node(NewKind::Regular))?;
+            }
             let _ = dirs[worker].set(made);
             count = phases(*workload).len();
         }
@@ -130,6 +143,9 @@ impl Place {
                 fs, dirs, workload, ..
             } => {
                 let dir = dirs[worker].get().context("a worker without directory")?;
+                if *workload == Workload::Fallocate2 {
+                    return allocate(fs, dir, item);
+                }
                 let name = match workload {
                     Workload::Mdtest => format!("file.mdtest.{worker}.{item}"),
                     _ => "file".to_owned(),
@@ -159,6 +175,15 @@ impl Place {
         }
         Ok(())
     }
+}
+
+/// The next blocks of a worker's file, or its first.
+fn allocate(fs: &Ext4, file: &InodeRef, item: u32) -> Result<()> {
+    let at = u64::from(item) * ALLOCATED % ALLOCATED_MAX;
+    if at == 0 {
+        fs.files.truncate(file, 0)?;
+    }
+    Ok(fs.fallocate(file, Fallocate::Allocate, at, ALLOCATED)?)
 }
 
 /// A worker's own.

@@ -16,6 +16,7 @@ impl JournalClient for CommitClient {
             blocks.discard_freed(freed);
         }
         blocks.release_runs(freed);
+        blocks.age_ahead();
     }
 
     fn aborted(&self, why: &JournalError) {

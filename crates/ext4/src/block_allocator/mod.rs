@@ -1,29 +1,50 @@
-//! Block allocation: claiming runs of free blocks in the groups' block bitmaps.
+//! Block allocation (mechanism 6): claiming runs of free blocks in the groups' block bitmaps.
+//!
+//! # Variants
+//! * `group-lock` (before): a group is searched, and a run published or freed, with the group's lock held.
+//! * `trylock` (after): the same, but a search passes over a group whose lock is held, and files that leave their group have
+//!   several goals instead of one.
+//! * `percpu` (beyond, default): a CPU, and a file that grows, has a chunk of blocks reserved in memory, from which an atomic operation
+//!   takes; bits are claimed, published and freed by atomic operations, and blocks of a group are counted when its
+//!   descriptor is encoded.
+//!
+//! A new variant needs `options::balloc_variant`, and `search` or `ahead`; its name in the help and in `bench/src/variants.rs`. Its tests are
+//! `tests`, `tests/operations/block_allocation.rs` and `tests/schedule/block_allocation.rs`, which run every variant;
+//! `uext4 bench fxmark --only FALLOCATE2 --balloc` measures it.
 //!
 //! # Invariants
 //! - Journal access to the descriptor block and the bitmap block precedes the change of a bit.
 //! - A block freed in a transaction stays busy until that transaction is durable, so that its old
 //!   content survives a crash while the old metadata can be recovered.
+//! - A bit of `on_disk` is set by the thread that has it reserved in `busy`, and cleared once: of two that free it one fails.
 //!
 //! # Locking
-//! The group's lock is held while its bitmap is searched and changed; no I/O under it.
+//! In two variants the group's lock is held while its bitmap is searched and changed, with no I/O under it; the third has none.
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `search` | finding free blocks: the variants |
+//! | `ahead` | blocks that are reserved before they are wanted |
+//! | `load` | the bitmap of a group |
 //! | `trim` | discarding free blocks |
 //! | `growth` | blocks that a larger file system has more |
 //! | `client` | what happens when a transaction is durable |
 
+mod ahead;
 mod client;
 mod growth;
+mod load;
+mod search;
 #[cfg(all(test, not(shuttle), not(loom)))]
 mod tests;
 mod trim;
 
+use crate::block_allocator::ahead::Ahead;
 use crate::block_allocator::client::CommitClient;
+use crate::block_allocator::search::SharedGoals;
 use crate::block_allocator::trim::Trims;
-use crate::group::{BlockBits, Group, bitmap};
-use crate::kinds;
+use crate::group::{Group, bitmap};
+use crate::options::balloc_variant::BallocVariant;
 use crate::prelude::*;
 use crate::run::Run;
 use crate::volume::Volume;
@@ -47,6 +68,9 @@ pub(crate) struct Goal {
     pub most: u32,
     /// How many groups, from the first on, are in reach.
     pub groups: u32,
+    /// The file that is to have them, and where in it; 0 for metadata.
+    pub ino: Ino,
+    pub lblk: Lblk,
 }
 
 impl From<Pblk> for Goal {
@@ -55,13 +79,25 @@ impl From<Pblk> for Goal {
             pblk,
             most: u32::MAX,
             groups: u32::MAX,
+            ino: Ino(0),
+            lblk: Lblk(0),
         }
+    }
+}
+
+impl Goal {
+    /// The same for data of a file.
+    pub(crate) fn of_file(self, ino: Ino, lblk: Lblk) -> Goal {
+        Goal { ino, lblk, ..self }
     }
 }
 
 /// Allocates and frees blocks; see the module.
 pub struct BlockAllocator {
     pub(crate) volume: Arc<Volume>,
+    variant: BallocVariant,
+    ahead: Ahead,
+    shared_goals: SharedGoals,
     /// Free blocks in all groups, those that wait for their transaction included.
     free_blocks: BatchedCount,
     /// Freed runs that wait for their transaction; only the sum means anything.
@@ -77,10 +113,18 @@ impl BlockAllocator {
         let free = volume.groups().iter().map(free_in).sum();
         let error_max = volume.geometry().blocks_count / FREE_BLOCKS_ERROR;
         let error_max = usize::try_from(error_max).unwrap_or(usize::MAX);
+        let geometry = volume.geometry();
+        let (blocks_count, groups) = (geometry.blocks_count, geometry.groups_count);
+        let variant = volume.options.balloc;
+        let pending_frees = PerCpu::new(|_| AtomicI64::new(0));
+        let cpus = pending_frees.iter().count();
         let blocks = Arc::new(BlockAllocator {
             volume,
+            variant,
+            ahead: Ahead::new(blocks_count),
+            shared_goals: SharedGoals::new(variant, cpus, groups),
             free_blocks: BatchedCount::new(free, error_max, FREE_BLOCKS_BATCH),
-            pending_frees: PerCpu::new(|_| AtomicI64::new(0)),
+            pending_frees,
             releases: CachePadded::new(AtomicU64::new(0)),
             trims: Trims::new(),
         });
@@ -134,14 +178,19 @@ impl BlockAllocator {
         }
         let most = self.volume.geometry().blocks_per_group;
         let want = want.min(goal.most).clamp(1, most);
-        // First a group that has all of it, then one that has any.
-        for least in [want, 1] {
-            if let Some(run) = self.reserve_together(goal, want, least)? {
-                return Ok(run);
-            }
-            if want == 1 {
-                break;
-            }
+        if self.variant == BallocVariant::PerCpu
+            && let Some(run) = self.reserve_ahead(&goal, want)?
+        {
+            return Ok(run);
+        }
+        if let Some(run) = self.reserve_anywhere(goal, want)? {
+            return Ok(run);
+        }
+        // All that is free may be reserved for CPUs and files.
+        if self.release_ahead()
+            && let Some(run) = self.reserve_anywhere(goal, want)?
+        {
+            return Ok(run);
         }
         let has_room = |group: &Group| group.free_blocks.load(Relaxed) > 0;
         Err(self
@@ -149,62 +198,13 @@ impl BlockAllocator {
             .none_found(Ext4Error::NoSpace, has_room, |group| self.block_bits(group)))
     }
 
-    /// Reserves up to `want` blocks that lie together, and at least `least`, in one group; None if no group has them.
-    ///
-    /// # Errors
-    /// The device's.
-    pub(crate) fn reserve_together(
-        &self,
-        goal: Goal,
-        want: u32,
-        least: u32,
-    ) -> Result<Option<Run>> {
-        let geometry = self.volume.geometry();
-        let (start, at) = geometry.group_of_block(goal.pblk).unwrap_or_default();
-        let groups = geometry.groups_count.min(goal.groups);
-        for i in 0..groups {
-            let no = GroupNo((start.0 + i) % groups);
-            let from = if i == 0 { at.0 } else { 0 };
-            if let Some(run) = self.reserve_in_group(no, from, want, least)? {
-                return Ok(Some(run));
-            }
+    /// Reserves in a group that has all of it, or else in one that has any.
+    fn reserve_anywhere(&self, goal: Goal, want: u32) -> Result<Option<Run>> {
+        let all = self.reserve_together(goal, want, want)?;
+        match all {
+            None if want > 1 => self.reserve_together(goal, want, 1),
+            all => Ok(all),
         }
-        Ok(None)
-    }
-
-    /// Reserves up to `want` and at least `least` blocks in one group.
-    fn reserve_in_group(
-        &self,
-        no: GroupNo,
-        from: u32,
-        want: u32,
-        least: u32,
-    ) -> Result<Option<Run>> {
-        let group = self.volume.group(no)?;
-        if group.free_blocks.load(Relaxed) < least || group.damaged.load(Relaxed) {
-            return Ok(None);
-        }
-        let Some(bits) = self.volume.or_leave(group, self.block_bits(group)) else {
-            return Ok(None);
-        };
-        let end = self.volume.geometry().blocks_in_group(no);
-        let mut locked = group.changes.lock();
-        let from = if from == 0 {
-            locked.block_hint.min(end)
-        } else {
-            from
-        };
-        let Some((first, len)) = find_run(bits, from, end, want, least) else {
-            return Ok(None);
-        };
-        bitmap::assign_run(&bits.busy, first, len, true);
-        locked.block_hint = first + len;
-        drop(locked);
-        self.free_blocks.add(-(len as isize));
-        Ok(Some(Run {
-            pblk: Pblk(self.volume.geometry().group_first_block(no).0 + u64::from(first)),
-            len,
-        }))
     }
 
     /// Releases a reserved run after publishing it failed; not where the journal did, as then it is unknown what
@@ -217,16 +217,27 @@ impl BlockAllocator {
 
     /// Gives a reserved run back that was not published.
     pub(crate) fn unreserve(&self, run: Run) {
+        if self.clear_busy(run) {
+            self.free_blocks.add(run.len as isize);
+        }
+    }
+
+    /// Lets the allocator have blocks of a group; whether there is such a group.
+    fn clear_busy(&self, run: Run) -> bool {
         if let Some((no, first)) = self.volume.geometry().group_of_block(run.pblk)
             && let Some(group) = self.volume.groups().get(no.0 as usize)
             && let Some(bits) = group.block_bits()
         {
-            let mut locked = group.changes.lock();
+            let locked = self.lock(group);
             bitmap::assign_run(&bits.busy, first.0, run.len, false);
-            locked.block_hint = locked.block_hint.min(first.0);
-            drop(locked);
-            self.free_blocks.add(run.len as isize);
+            if let Some(mut locked) = locked {
+                locked.block_hint = locked.block_hint.min(first.0);
+            } else if group.chunk_hint.load(Relaxed) > first.0 {
+                group.chunk_hint.fetch_min(first.0, Relaxed);
+            }
+            return true;
         }
+        false
     }
 
     /// Makes a reserved run (or a part of one) allocated on disk, as part of `handle`.
@@ -241,11 +252,13 @@ impl BlockAllocator {
         let bits = self.block_bits(group)?;
         self.volume.access_group(handle, group)?;
         handle.access_native(&bits.buffer)?;
-        let _locked = group.changes.lock();
+        let locked = self.lock(group);
         bitmap::assign_run(&bits.on_disk, first.0, run.len, true);
         bits.mark_dirty();
         group.clear_flags(GroupFlags::BLOCK_UNINIT);
-        group.free_blocks.fetch_sub(run.len, Relaxed);
+        if locked.is_some() {
+            group.free_blocks.fetch_sub(run.len, Relaxed);
+        }
         Ok(())
     }
 
@@ -370,15 +383,16 @@ impl BlockAllocator {
         let bits = self.block_bits(group)?;
         self.volume.access_group(handle, group)?;
         handle.access_native(&bits.buffer)?;
-        let locked = group.changes.lock();
-        let used = bitmap::run_is(&bits.on_disk, first, len, true);
-        if used {
-            bitmap::assign_run(&bits.on_disk, first, len, false);
+        let locked = self.lock(group);
+        let is_freed = bitmap::clear_run(&bits.on_disk, first, len);
+        if is_freed {
             bits.mark_dirty();
-            group.free_blocks.fetch_add(len, Relaxed);
+            if locked.is_some() {
+                group.free_blocks.fetch_add(len, Relaxed);
+            }
         }
         drop(locked);
-        if !used {
+        if !is_freed {
             return Err(Corrupt::new(CorruptKind::BlockRange)
                 .pblk(pblk)
                 .detail("freed twice")
@@ -404,22 +418,12 @@ impl BlockAllocator {
 
     /// The transaction that freed these runs is durable: the allocator may have them.
     pub(crate) fn release_runs(&self, freed: &[(u64, u32)]) {
-        let geometry = self.volume.geometry();
         for &(pblk, len) in freed {
-            let Some((no, first)) = geometry.group_of_block(Pblk(pblk)) else {
-                continue;
-            };
-            let Some(group) = self.volume.groups().get(no.0 as usize) else {
-                continue;
-            };
-            if let Some(bits) = group.block_bits() {
-                let mut locked = group.changes.lock();
-                bitmap::assign_run(&bits.busy, first.0, len, false);
-                locked.block_hint = locked.block_hint.min(first.0);
-            }
             for block in pblk..pblk + u64::from(len) {
                 self.volume.cache().remove(block);
             }
+            let pblk = Pblk(pblk);
+            self.clear_busy(Run { pblk, len });
         }
         self.releases.fetch_add(1, Ordering::SeqCst);
         let released = freed.len() as i64;
@@ -451,73 +455,6 @@ impl BlockAllocator {
         self.trims.without(attempt).unwrap_or(result)
     }
 
-    /// The block bitmaps of a group, loaded on first touch.
-    ///
-    /// # Locks
-    /// May read from the device, so no lock of rank `group` or below may be held.
-    pub(crate) fn block_bits<'g>(&self, group: &'g Group) -> Result<&'g BlockBits> {
-        match group.block_bits() {
-            Some(bits) => Ok(bits),
-            None => self.load_block_bits(group),
-        }
-    }
-
-    #[cold]
-    fn load_block_bits<'g>(&self, group: &'g Group) -> Result<&'g BlockBits> {
-        let loaded = self.read_block_bits(group);
-        // Another thread may have changed flags, content and checksum under our eyes.
-        match (group.block_bits(), loaded) {
-            (Some(bits), _) => Ok(bits),
-            (None, Ok(bits)) => Ok(group.publish_blocks(bits)),
-            (None, Err(why)) => Err(why),
-        }
-    }
-
-    fn read_block_bits(&self, group: &Group) -> Result<BlockBits> {
-        let geometry = self.volume.geometry();
-        let uninit =
-            group.flags().contains(GroupFlags::BLOCK_UNINIT) && self.volume.csum != GroupCsum::None;
-        let buffer = if uninit {
-            self.volume.cache().get_unread(group.block_bitmap().0)
-        } else {
-            self.volume.cache().get(group.block_bitmap().0)?
-        };
-        kinds::take(&buffer, kinds::BLOCK_BITMAP, group.no.0)?;
-        self.volume.allocate_bitmap(group.block_bitmap())?;
-        let mut bytes = vec![0u8; self.volume.cache().block_size()];
-        if uninit {
-            let mut content = buffer.write();
-            buffer.set_uptodate(&mut content);
-            drop(content);
-            self.fill_uninit_bitmap(group, &mut bytes);
-        } else {
-            bytes.copy_from_slice(buffer.read().data());
-            if let Some(seed) = self.volume.seed() {
-                group
-                    .encode(None, self.volume.bitmap_bytes, true)
-                    .verify_block_bitmap(seed, geometry, &bytes)?;
-            }
-        }
-        let bits = BlockBits::new(buffer, &bytes);
-        let end = geometry.blocks_in_group(group.no);
-        let all = (bytes.len() * 8) as u32;
-        for words in [&bits.busy, &bits.on_disk] {
-            bitmap::assign_run(words, end, all - end, true);
-        }
-        self.check_own_metadata(group, &bits)?;
-        let (free, said) = (
-            bitmap::count_clear(&bits.on_disk),
-            group.free_blocks.load(Relaxed),
-        );
-        if free != said {
-            return Err(Corrupt::new(CorruptKind::BlockBitmapCount)
-                .pblk(group.block_bitmap())
-                .detail(format_args!("{free} are free, the descriptor says {said}"))
-                .into());
-        }
-        Ok(bits)
-    }
-
     /// Whether a block is free on disk.
     ///
     /// # Errors
@@ -527,53 +464,6 @@ impl BlockAllocator {
         Ok(bitmap::run_is(&bits.on_disk, block, 1, false))
     }
 
-    /// The bitmap of a group whose flag says that nothing but metadata is in it.
-    fn fill_uninit_bitmap(&self, group: &Group, bytes: &mut [u8]) {
-        let geometry = self.volume.geometry();
-        let first = geometry.group_first_block(group.no).0;
-        let end = first + u64::from(geometry.blocks_in_group(group.no));
-        let mut mark = |pblk: u64, len: u64| {
-            for b in pblk.max(first)..(pblk + len).min(end) {
-                let bit = (b - first) as usize;
-                if let Some(byte) = bytes.get_mut(bit / 8) {
-                    *byte |= 1 << (bit % 8);
-                }
-            }
-        };
-        mark(first, u64::from(geometry.base_meta_blocks(group.no)));
-        // With flex_bg the tables of this and of other groups may lie here.
-        for g in self.volume.groups() {
-            mark(g.block_bitmap().0, 1);
-            mark(g.inode_bitmap().0, 1);
-            mark(
-                g.inode_table().0,
-                u64::from(geometry.itable_blocks_per_group),
-            );
-        }
-    }
-
-    /// A bitmap that claims the group's own metadata free is damaged.
-    fn check_own_metadata(&self, group: &Group, bits: &BlockBits) -> Result<()> {
-        let geometry = self.volume.geometry();
-        let places = [
-            (group.block_bitmap(), 1),
-            (group.inode_bitmap(), 1),
-            (group.inode_table(), geometry.itable_blocks_per_group),
-        ];
-        for (pblk, len) in places {
-            if let Some((no, first)) = geometry.group_of_block(pblk)
-                && no == group.no
-                && !bitmap::run_is(&bits.on_disk, first.0, len, true)
-            {
-                return Err(Corrupt::new(CorruptKind::BlockBitmapChecksum)
-                    .pblk(group.block_bitmap())
-                    .detail(format_args!("metadata block {pblk} is marked free"))
-                    .into());
-            }
-        }
-        Ok(())
-    }
-
     /// Where the blocks of an inode go that has none yet: its group.
     pub(crate) fn goal_of(&self, ino: uext4_ondisk::Ino) -> Pblk {
         match self.volume.geometry().group_of_ino(ino) {
@@ -581,27 +471,6 @@ impl BlockAllocator {
             Err(_) => Pblk(0),
         }
     }
-}
-
-/// Finds a run of at least `least` clear bits, from `from` on and then from the start; takes `want` of
-/// it at most, or the longest there is if that is at least `least`.
-fn find_run(bits: &BlockBits, from: u32, end: u32, want: u32, least: u32) -> Option<(u32, u32)> {
-    let mut best: Option<(u32, u32)> = None;
-    for (start, stop) in [(from, end), (0, from.min(end))] {
-        let mut at = start;
-        while let Some(first) = bitmap::find_clear(&bits.busy, at, stop) {
-            let limit = end.min(first.saturating_add(want));
-            let len = bitmap::find_set(&bits.busy, first, limit) - first;
-            if len >= want {
-                return Some((first, want));
-            }
-            if len >= least && best.is_none_or(|(_, l)| len > l) {
-                best = Some((first, len));
-            }
-            at = first + len + 1;
-        }
-    }
-    best
 }
 
 impl BlockAllocator {

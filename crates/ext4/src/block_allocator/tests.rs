@@ -1,6 +1,12 @@
+#[cfg(not(virtual_cpus))]
+mod variants;
+
+use super::search::find_run;
 use super::*;
 use crate::fixture::*;
 use crate::fs::Ext4;
+use crate::group::BlockBits;
+use crate::kinds;
 use std::sync::mpsc;
 use uext4_block::{BlockOp, MemoryDevice};
 

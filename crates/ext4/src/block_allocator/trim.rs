@@ -5,7 +5,7 @@
 //! that was freed in a transaction that is not durable is not among them.
 //!
 //! # Locking
-//! The group's lock to take a run and to return it; none while the device works. An allocation that finds no space waits until the
+//! The group's lock to take a run and to return it, in the variants that have it; none while the device works. An allocation that finds no space waits until the
 //! runs in flight are returned ([`Trims`]).
 
 use crate::block_allocator::BlockAllocator;
@@ -89,6 +89,7 @@ impl BlockAllocator {
     pub fn trim(&self, start: u64, len: u64, least: u64) -> Result<u64> {
         let _change = self.volume.freeze.begin_change();
         self.volume.check_writable()?;
+        self.release_ahead();
         let geometry = self.volume.geometry();
         let block = self.volume.block_size();
         let first = (start / block).max(u64::from(geometry.first_data_block));
@@ -142,16 +143,16 @@ impl BlockAllocator {
         range: Range<u32>,
         least: u32,
     ) -> Result<Option<Range<u32>>> {
-        let locked = group.changes.lock();
+        let locked = self.lock(group);
         let Some(first) = bitmap::find_clear(&bits.busy, range.start, range.end) else {
             return Ok(None);
         };
-        let end = bitmap::find_set(&bits.busy, first, range.end);
-        let len = end - first;
+        let len = bitmap::claim_run(&bits.busy, first, range.end - first);
+        let end = first + len.max(1);
         if len < least {
+            bitmap::assign_run(&bits.busy, first, len, false);
             return Ok(Some(first..end));
         }
-        bitmap::assign_run(&bits.busy, first, len, true);
         drop(locked);
         let block = self.volume.block_size();
         let place = self.volume.geometry().group_first_block(group.no).0 + u64::from(first);
@@ -162,10 +163,7 @@ impl BlockAllocator {
         self.volume
             .host_space()
             .forget(place * block, u64::from(len) * block);
-        let mut locked = group.changes.lock();
-        bitmap::assign_run(&bits.busy, first, len, false);
-        locked.block_hint = locked.block_hint.min(first);
-        drop(locked);
+        self.clear_busy(self.run_in_group(group.no, first, len));
         done?;
         Ok(Some(first..end))
     }

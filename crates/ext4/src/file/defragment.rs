@@ -85,6 +85,7 @@ impl FileIo {
         let extents = self.movable(inode)?;
         self.mapping.check_removable(inode, 0, 1 << 32)?;
         let before = pieces(&extents);
+        self.blocks.release_ahead();
         let mut reserved = Vec::new();
         let fewer = self.reserve_fewer(inode, &extents, before, &mut reserved);
         if !matches!(fewer, Ok(true)) {

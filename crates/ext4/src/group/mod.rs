@@ -3,7 +3,7 @@
 //! # Data model
 //! Inode bits are claimed and freed by atomic operations. A group has two block bitmaps: `on_disk`,
 //! what the journal will write, and `busy`, what the allocator may not give out. They differ by the
-//! blocks freed in transactions that are not durable yet.
+//! blocks freed in transactions that are not durable yet, and by blocks that are reserved.
 //!
 //! # Invariants
 //! - A thread that changes a bitmap, a counter or a flag runs in a handle that has journal access to the
@@ -12,8 +12,8 @@
 //! - `busy` contains `on_disk`.
 //!
 //! # Locking
-//! `changes` (rank `group`) serialises changes of the block bitmaps, and in two variants of inode allocation
-//! those of the inode bitmap. Inode bits and counters are atomic.
+//! `changes` (rank `group`) serialises changes of the block bitmaps and of the inode bitmap, each in two variants of its
+//! allocation. Bits and counters are atomic.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -41,15 +41,18 @@ pub struct Group {
     base: GroupDesc,
     /// The block of group descriptors that holds this group's; immutable.
     pub desc_buffer: Arc<Buffer>,
-    /// Blocks that are free on disk; atomic, as are the other counters and the flags.
+    /// Blocks that are free on disk; atomic, as are the other counters and the flags. Counted again when a changed descriptor is
+    /// encoded, as one variant of block allocation changes only the bitmap.
     pub free_blocks: AtomicU32,
     /// Inodes at the end of the table that were never used.
     pub itable_unused: AtomicU32,
     flags: AtomicU16,
     block_bitmap_csum: AtomicU32,
     inode_bitmap_csum: AtomicU32,
-    /// Held by the thread that changes the block bitmaps, and in two variants of inode allocation the inode bitmap.
+    /// Held by the thread that changes the block bitmaps or the inode bitmap, in the variants that lock.
     pub changes: Mutex<BitmapChanges>,
+    /// Where the search for a chunk of free blocks may begin; a hint, changed once for each chunk.
+    pub chunk_hint: AtomicU32,
     blocks: OnceLock<BlockBits>,
     inodes: OnceLock<InodeBits>,
     /// A bitmap was found damaged: nothing is allocated here.
@@ -179,10 +182,19 @@ impl Group {
             block_bitmap_csum: AtomicU32::new(desc.block_bitmap_csum),
             inode_bitmap_csum: AtomicU32::new(desc.inode_bitmap_csum),
             changes: Mutex::new(&class::GROUP, BitmapChanges { block_hint: 0 }),
+            chunk_hint: AtomicU32::new(0),
             blocks: OnceLock::new(),
             inodes: OnceLock::new(),
             damaged: AtomicBool::new(false),
             used_table_blocks: UsedBlocks::default(),
+        }
+    }
+
+    /// Blocks that are free on disk, as the bitmap says if it was loaded.
+    pub fn count_free_blocks(&self) -> u32 {
+        match self.blocks.get() {
+            Some(bits) => bitmap::count_clear(&bits.on_disk),
+            None => self.free_blocks.load(Relaxed),
         }
     }
 
@@ -266,7 +278,7 @@ impl Group {
         self.inodes.get_or_init(|| bits)
     }
 
-    /// The descriptor as it is now, with the checksums of changed bitmaps computed; only the freeze
+    /// The descriptor as it is now, with checksums and count of changed bitmaps computed; only the freeze
     /// hook calls it.
     pub fn encode(
         &self,
@@ -274,20 +286,28 @@ impl Group {
         bytes: BitmapBytes,
         wide: bool,
     ) -> GroupDesc {
-        if let Some(seed) = seed {
-            if let Some(bits) = self.blocks.get()
-                && bits.dirty.swap(false, Relaxed)
-            {
+        if let Some(bits) = self.blocks.get()
+            && bits.dirty.swap(false, Relaxed)
+        {
+            self.free_blocks
+                .store(bitmap::count_clear(&bits.on_disk), Relaxed);
+            if let Some(seed) = seed {
                 self.block_bitmap_csum
                     .store(checksum(seed, &bits.on_disk, bytes.blocks), Relaxed);
             }
-            if let Some(bits) = self.inodes.get()
-                && bits.take_dirty()
-            {
-                self.inode_bitmap_csum
-                    .store(checksum(seed, &bits.words, bytes.inodes), Relaxed);
-            }
         }
+        if let Some(seed) = seed
+            && let Some(bits) = self.inodes.get()
+            && bits.take_dirty()
+        {
+            self.inode_bitmap_csum
+                .store(checksum(seed, &bits.words, bytes.inodes), Relaxed);
+        }
+        self.descriptor(bytes, wide)
+    }
+
+    /// The descriptor, with checksums and count of bitmaps as they were last encoded.
+    pub fn descriptor(&self, bytes: BitmapBytes, wide: bool) -> GroupDesc {
         let kept = if wide { u32::MAX } else { 0xffff };
         GroupDesc {
             free_blocks: self.free_blocks.load(Relaxed),

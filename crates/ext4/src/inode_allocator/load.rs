@@ -51,7 +51,7 @@ impl InodeAllocator {
             if let Some(seed) = self.volume.seed() {
                 // The descriptor as mounted: the group is not loaded, so it has not changed.
                 group
-                    .encode(None, self.volume.bitmap_bytes, true)
+                    .descriptor(self.volume.bitmap_bytes, true)
                     .verify_inode_bitmap(seed, geometry, &bytes)?;
             }
         }

@@ -318,6 +318,7 @@ impl Mapping {
             Root::BlockMap(root) => self.goal_in_map(inode, root, lblk),
             Root::Nothing => Ok(self.blocks.goal_of(inode.ino).into()),
         }
+        .map(|goal: Goal| goal.of_file(inode.ino, lblk))
     }
 
     /// Adds a run of blocks that hold data from `lblk` on, where the file has a hole.
@@ -387,6 +388,7 @@ impl Mapping {
         content: Content,
         restart: Restart,
     ) -> Result<Handle<'h>> {
+        self.blocks.forget_file(inode.ino);
         let root = Root::of(&inode.state());
         let (credits, fresh) = match root {
             Root::Extents(_) if content == Content::Metadata => {

@@ -92,6 +92,7 @@ impl Ext4 {
         if !self.volume.is_mounted() {
             return Ok(());
         }
+        self.blocks.release_ahead();
         self.table.write_pending_times(Duration::ZERO)?;
         self.deletion.delete_put_off();
         self.volume.record_errors_now();

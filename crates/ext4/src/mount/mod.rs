@@ -225,6 +225,7 @@ impl Ext4 {
 
     /// Everything in place, and only then the superblock that says so. The caller keeps changes from beginning.
     pub(crate) fn finish(&self) -> Result<()> {
+        self.blocks.release_ahead();
         self.table.write_pending_times(Duration::ZERO)?;
         self.deletion.delete_put_off();
         self.volume.record_errors_now();

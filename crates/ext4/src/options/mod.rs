@@ -7,11 +7,14 @@
 //! | --- | --- |
 //! | `dir_lock_variant` | the variants of the lock of a directory's entries |
 //! | `ialloc_variant` | the variants of inode allocation |
+//! | `balloc_variant` | the variants of block allocation |
 
+pub(crate) mod balloc_variant;
 pub(crate) mod dir_lock_variant;
 pub(crate) mod ialloc_variant;
 
 use crate::generation::GenerationVariant;
+use crate::options::balloc_variant::BallocVariant;
 use crate::options::dir_lock_variant::DirLockVariant;
 use crate::options::ialloc_variant::IallocVariant;
 use crate::prelude::*;
@@ -92,6 +95,8 @@ pub struct MountOptions {
     pub inodes_max: usize,
     /// How inode numbers are claimed (mechanism 1).
     pub ialloc: IallocVariant,
+    /// How blocks are allocated and freed (mechanism 6).
+    pub balloc: BallocVariant,
     /// How generations are drawn (mechanism 2); with [`GenerationVariant::None`] handles are not protected.
     pub generation: GenerationVariant,
     /// How the inode cache is locked (mechanism 3).
@@ -131,6 +136,7 @@ impl Default for MountOptions {
             cache_bytes: 256 << 20,
             inodes_max: 1 << 18,
             ialloc: IallocVariant::default(),
+            balloc: BallocVariant::default(),
             generation: GenerationVariant::default(),
             icache: IcacheVariant::default(),
             dio_lock: DioLock::default(),

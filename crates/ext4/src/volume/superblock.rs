@@ -29,7 +29,7 @@ impl Volume {
     pub(crate) fn count_free(&self, raw: &mut RawSuperblock) {
         let (mut blocks, mut inodes) = (0u64, 0u32);
         for group in &self.generations.newest().groups {
-            blocks += u64::from(group.free_blocks.load(Relaxed));
+            blocks += u64::from(group.count_free_blocks());
             inodes = inodes.wrapping_add(group.free_inodes());
         }
         raw.set_free_blocks_count(blocks);

@@ -122,6 +122,7 @@ mod tests {
             "noload",
             "journal=/dev/x",
             "ialloc=retry-locked",
+            "balloc=trylock",
             "memory=1G",
             "direct",
             "allow_other",

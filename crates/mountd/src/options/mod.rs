@@ -20,8 +20,8 @@ use table::{HARMLESS, REFUSED, Shape};
 use uext4::unstable::mqueue::Limits;
 use uext4::unstable::ondisk::ErrorsBehaviour;
 use uext4::unstable::{
-    DioLock, DirLockVariant, Exclusion, GenerationVariant, IallocVariant, IcacheVariant,
-    ImageConfig,
+    BallocVariant, DioLock, DirLockVariant, Exclusion, GenerationVariant, IallocVariant,
+    IcacheVariant, ImageConfig,
 };
 use uext4::{AtimeUpdate, DataMode};
 use uext4_fuse::{Ownership, TransportKind};
@@ -257,6 +257,7 @@ impl Options {
         let mount = &mut self.open.mount;
         match given.name {
             "ialloc" => mount.ialloc = given.variant(&IallocVariant::ALL, IallocVariant::name)?,
+            "balloc" => mount.balloc = given.variant(&BallocVariant::ALL, BallocVariant::name)?,
             "generation" => {
                 mount.generation =
                     given.variant(&GenerationVariant::ALL, GenerationVariant::name)?;

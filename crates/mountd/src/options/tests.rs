@@ -102,6 +102,10 @@ fn variants_have_the_names_of_the_benchmarks() {
             variant
         );
     }
+    for variant in BallocVariant::ALL {
+        let options = parse(&format!("balloc={variant}"));
+        assert_eq!(options.open.mount.balloc, variant);
+    }
     for variant in GenerationVariant::ALL {
         let options = parse(&format!("generation={variant}"));
         assert_eq!(options.open.mount.generation, variant);
@@ -206,6 +210,7 @@ fn unknown_options_and_wrong_values_are_named() {
         "commit=86401",
         "barrier=2",
         "ialloc=odd",
+        "balloc=odd",
         "generation=odd",
         "icache=odd",
         "dio-lock=odd",

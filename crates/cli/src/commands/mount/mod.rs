@@ -55,7 +55,7 @@ Options after -o, as for mount(8) and ext4(5); the last one wins:
   readahead=SIZE, fsname=NAME
   memory=SIZE                    what the server may have of address space; it
                                  ends if it needs more
-  ialloc=, generation=, icache=, dio-lock=, dir-lock=
+  ialloc=, balloc=, generation=, icache=, dio-lock=, dir-lock=
                                  variants, as uext4 bench create-unlink --help
                                  and bench randrw --help list them; with
                                  generation=none a file handle may open another

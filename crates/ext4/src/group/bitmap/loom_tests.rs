@@ -1,5 +1,5 @@
-//! Bits of the inode bitmap as the variant `lock-free` claims and releases them, in every order that the
-//! memory model allows.
+//! Bits as the variants `lock-free` of inode allocation and `percpu` of block allocation claim and release them, in every
+//! order that the memory model allows.
 
 use super::*;
 use loom::sync::Arc;
@@ -107,5 +107,55 @@ fn loom_of_two_releases_one_counts() {
         let mine = clear(&*words, 9);
         assert!(mine ^ other.join().unwrap(), "exactly one sets it");
         assert!(!is_set(&*words, 9));
+    });
+}
+
+#[test]
+fn loom_no_bit_of_a_run_is_claimed_twice() {
+    loom::model(|| {
+        // Both want 60 to 64.
+        let words = bitmap_with_clear(&[58, 59, 60, 61, 62, 63, 64, 66]);
+        let other = {
+            let words = Arc::clone(&words);
+            thread::spawn(move || claim_run(&*words, 60, 6))
+        };
+        let mine = claim_run(&*words, 58, 8);
+        let theirs = other.join().unwrap();
+        assert!(
+            matches!((mine, theirs), (7, 0) | (2, 5)),
+            "{mine}, {theirs}"
+        );
+        let set = (58..65).filter(|bit| is_set(&*words, *bit)).count() as u32;
+        assert_eq!(set, mine + theirs);
+        assert!(!is_set(&*words, 66), "past the bit in use");
+    });
+}
+
+#[test]
+fn loom_of_two_frees_of_a_run_one_counts() {
+    loom::model(|| {
+        let words = bitmap_with_clear(&[]);
+        let other = {
+            let words = Arc::clone(&words);
+            thread::spawn(move || clear_run(&*words, 62, 4))
+        };
+        let mine = clear_run(&*words, 62, 4);
+        assert!(mine ^ other.join().unwrap(), "exactly one frees it");
+        assert!(run_is(&*words, 62, 4, false));
+    });
+}
+
+#[test]
+fn loom_a_free_of_what_is_free_undoes_nothing_of_a_claim() {
+    loom::model(|| {
+        let words = bitmap_with_clear(&[65, 66]);
+        let claimer = {
+            let words = Arc::clone(&words);
+            thread::spawn(move || claim_run(&*words, 66, 1))
+        };
+        assert!(!clear_run(&*words, 62, 4), "65 is free");
+        assert_eq!(claimer.join().unwrap(), 1);
+        assert!(run_is(&*words, 62, 3, true) && !is_set(&*words, 65));
+        assert!(is_set(&*words, 66));
     });
 }

@@ -90,6 +90,8 @@ impl Mapping {
             pblk: Pblk(extent.pblk.0 + u64::from(extent.len)),
             most: 1,
             groups: self.map_groups(),
+            ino: Ino(0),
+            lblk: Lblk(0),
         };
         for _ in path.depth()..path.place.levels {
             let reserved = self

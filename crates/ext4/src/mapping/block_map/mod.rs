@@ -293,6 +293,8 @@ impl Mapping {
             pblk: pblk.unwrap_or_else(|| self.blocks.goal_of(inode.ino)),
             most: room(shape, &place) as u32,
             groups: self.map_groups(),
+            ino: inode.ino,
+            lblk,
         })
     }
 

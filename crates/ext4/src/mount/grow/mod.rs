@@ -119,6 +119,7 @@ impl Ext4 {
     }
 
     fn commit_growth(&self, growth: &Growth<'_>, plan: &Plan) -> Result<()> {
+        self.blocks.release_ahead();
         let journal = self.volume.journal();
         let device_bytes = self.volume.device().len();
         let next = Generation::of(&plan.sb, plan.groups.clone().into(), device_bytes);

@@ -67,7 +67,7 @@ fn what_is_freed_in_another_group_is_freed_or_reported() {
         let fs = mount(&device);
         let filler = file(&fs, "filler");
         let group = fs.volume.group(GroupNo(0)).expect("a group");
-        while group.free_blocks.load(Relaxed) > 0 {
+        while group.count_free_blocks() > 0 {
             let run = fs.blocks.reserve_blocks(Pblk(1), 1, true).expect("room");
             assert!(run.pblk.0 <= 8192, "{run:?}");
             let taken = fs
