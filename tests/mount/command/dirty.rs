@@ -3,6 +3,7 @@
 use super::{MountedImage, end, signal};
 use crate::fsx::Mapping;
 use rustix::process::{Pid, Signal};
+use std::io::Seek as _;
 use uext4_testkit::prelude::*;
 
 /// More than the kernel sends at once.

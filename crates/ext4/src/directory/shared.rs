@@ -17,6 +17,7 @@ use crate::options::dir_lock_variant::DirLockVariant;
 use crate::prelude::*;
 use uext4_jbd2::buffer::OwnedChange;
 use uext4_sync::MutexGuard;
+use uext4_vfs::ilock::try_ilock;
 
 /// Blocks that splitting a leaf changes: it, the new one and two index blocks; the directory's inode; block bitmap and
 /// descriptors for each new block; extent nodes.
@@ -33,6 +34,36 @@ struct Place<'a> {
     leaf: Arc<Buffer>,
 }
 
+/// A directory that is locked for a change of its entries.
+pub(crate) struct ForChange<'a> {
+    /// With others, which lock leaves.
+    pub is_shared: bool,
+    _locked: ILockGuard<'a>,
+}
+
+impl<'a> ForChange<'a> {
+    /// Without others.
+    pub fn alone(dir: &'a Inode) -> ForChange<'a> {
+        ForChange {
+            is_shared: false,
+            _locked: ilock(&dir.ilock, LockMode::Exclusive),
+        }
+    }
+
+    /// The same, or with others, if that needs no waiting.
+    fn now(dir: &'a Inode, is_shared: bool) -> Option<ForChange<'a>> {
+        let mode = match is_shared {
+            true => LockMode::Shared,
+            false => LockMode::Exclusive,
+        };
+        let locked = try_ilock(&dir.ilock, mode)?;
+        Some(ForChange {
+            is_shared,
+            _locked: locked,
+        })
+    }
+}
+
 /// Says whether an entry may be added.
 pub(crate) type MayAdd<'a> = &'a dyn Fn() -> Result<()>;
 
@@ -45,9 +76,44 @@ impl Hit {
 }
 
 impl Directory {
-    /// Whether changes of a directory's entries share its `ilock`. A directory that has a tree of hashes keeps it.
-    pub(crate) fn shares_changes(&self, dir: &Inode) -> bool {
+    /// Whether changes of a directory's entries may share its `ilock`. A directory that has a tree of hashes keeps it.
+    fn can_share(&self, dir: &Inode) -> bool {
         self.volume.options.dir_lock == DirLockVariant::Leaf && self.is_hashed(dir)
+    }
+
+    /// The directory's `ilock` as a change of its entries takes it: alone, which costs less, unless it is not free, or two changes have met
+    /// in it a short while ago. A directory without a tree is never shared.
+    pub(crate) fn lock_for_change<'a>(&self, dir: &'a Inode) -> ForChange<'a> {
+        if !self.can_share(dir) {
+            return ForChange::alone(dir);
+        }
+        if !dir.blocks().have_changes_met() {
+            if let Some(alone) = ForChange::now(dir, false) {
+                return alone;
+            }
+            dir.blocks().changes_met();
+        }
+        ForChange {
+            is_shared: true,
+            _locked: ilock(&dir.ilock, LockMode::Shared),
+        }
+    }
+
+    /// Locks a second directory as the `first` is locked, without waiting. If it can't be alone both are shared next time.
+    pub(crate) fn try_lock_second<'a>(
+        &self,
+        dir: &'a Inode,
+        (first, mode): (&Inode, &ForChange<'_>),
+    ) -> Option<ForChange<'a>> {
+        if mode.is_shared && !self.can_share(dir) {
+            return None;
+        }
+        let locked = ForChange::now(dir, mode.is_shared);
+        if locked.is_none() && self.can_share(dir) && self.can_share(first) {
+            dir.blocks().changes_met();
+            first.blocks().changes_met();
+        }
+        locked
     }
 
     /// The result of `search`, done again in a tree that stays as it is unless the tree did so meanwhile, or the result `is_final`

@@ -29,6 +29,8 @@ pub struct DirBlocks {
     tree: Mutex<DirTree>,
     /// How often a change of the tree began or ended.
     changes: AtomicU64,
+    /// When two changes of entries last met, in milliseconds since 1970.
+    met_ms: AtomicU64,
 }
 
 impl Default for DirBlocks {
@@ -37,8 +39,17 @@ impl Default for DirBlocks {
             segments: Default::default(),
             tree: Mutex::new(&class::DIR_TREE, DirTree(())),
             changes: AtomicU64::new(0),
+            met_ms: AtomicU64::new(0),
         }
     }
+}
+
+/// For how long changes share a directory in which two have met.
+const SHARED_MS: u64 = 100;
+
+fn now_ms() -> u64 {
+    let now = uext4_vfs::Timestamp::coarse();
+    now.sec.cast_unsigned() * 1000 + u64::from(now.nsec / 1_000_000)
 }
 
 /// Held while the tree of hashes changes.
@@ -63,6 +74,21 @@ fn place(lblk: Lblk) -> (usize, usize) {
 }
 
 impl DirBlocks {
+    /// Whether two changes of entries have met a short while ago. Always for schedule tests, which explore what is shared.
+    #[inline]
+    pub fn have_changes_met(&self) -> bool {
+        let met = self.met_ms.load(Ordering::Relaxed);
+        cfg!(shuttle) || (met != 0 && now_ms().wrapping_sub(met) < SHARED_MS)
+    }
+
+    /// Says that two changes of entries have met.
+    pub fn changes_met(&self) {
+        let now = now_ms();
+        if self.met_ms.load(Ordering::Relaxed) != now {
+            self.met_ms.store(now, Ordering::Relaxed);
+        }
+    }
+
     /// Which tree there is; none while it changes. What was read between two calls that give the same is of one tree.
     #[inline]
     pub fn tree_edition(&self) -> Option<u64> {

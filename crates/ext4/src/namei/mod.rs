@@ -17,7 +17,7 @@ use crate::clock::now;
 use crate::deletion::{DELETE_CREDITS, DeletePlan, Deletion};
 use crate::directory::check_name;
 use crate::directory::name_cache::NameKey;
-use crate::directory::shared::MayAdd;
+use crate::directory::shared::{ForChange, MayAdd};
 use crate::directory::{Directory, Found, Hit, Vacancy};
 use crate::file::FileIo;
 use crate::file::flags::{FIXING, OF_DIRECTORIES};
@@ -187,16 +187,18 @@ impl Namei {
         may_add: Option<MayAdd<'_>>,
         mut change: impl FnMut(Found) -> Result<R>,
     ) -> Result<R> {
-        if self.directories.shares_changes(dir) {
-            let _shared = ilock(&dir.ilock, LockMode::Shared);
+        let mut locked = self.directories.lock_for_change(dir);
+        if locked.is_shared {
             let done = self
                 .directories
                 .with_leaf(dir, name, may_add, &mut change)?;
             if let Some(done) = done {
                 return Ok(done);
             }
+            drop(locked);
+            locked = ForChange::alone(dir);
         }
-        let _alone = ilock(&dir.ilock, LockMode::Exclusive);
+        let _alone = locked;
         let found = self.directories.dir_look_up(dir, name)?;
         if let (Found::Vacancy(_), Some(may_add)) = (&found, may_add) {
             may_add()?;

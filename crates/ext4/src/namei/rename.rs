@@ -22,7 +22,7 @@ use crate::prelude::*;
 use crate::volume::handles::LazyHandle;
 use uext4_vfs::attr::{NewKind, RenameFlags};
 use uext4_vfs::errno::Error;
-use uext4_vfs::ilock::{DirOrder, ilock_two_dirs, try_ilock};
+use uext4_vfs::ilock::{DirOrder, ilock_two_dirs};
 
 /// The most directories above one that a rename climbs, as it does so with all other renames waiting.
 const DEPTH_MAX: u32 = 1 << 16;
@@ -97,7 +97,7 @@ impl Namei {
             dir: new_dir,
             name: new_name,
         };
-        if self.rename_sharing(caller, old, new, flags)? {
+        if self.rename_file(caller, old, new, flags)? {
             self.sync_if_dirsync(old_dir)?;
             return self.sync_if_dirsync(new_dir);
         }
@@ -105,10 +105,6 @@ impl Namei {
             let _locked = ilock(&old_dir.ilock, LockMode::Exclusive);
             self.rename_locked(caller, old, new, flags, Moves::AnyFile)?;
             return self.sync_if_dirsync(old_dir);
-        }
-        if self.rename_file_without_waiting(caller, old, new, flags)? {
-            self.sync_if_dirsync(old_dir)?;
-            return self.sync_if_dirsync(new_dir);
         }
         let renaming = self.rename.lock();
         let order = self.dir_order(old_dir, new_dir)?;
@@ -124,10 +120,10 @@ impl Namei {
         self.sync_if_dirsync(new_dir)
     }
 
-    /// Renames files beside other changes of the directories, unless the second lock is held; false if it did nothing. A directory
-    /// that moves is locked, and another rename may share it and wait for a leaf that this one holds; an exchange is one change to
-    /// look-ups only with the directories alone.
-    fn rename_sharing(
+    /// Renames a file, beside other changes of the directories where these share them; false if it did nothing: a second lock is
+    /// held, or a directory moves. That is locked then, and another rename may share it and wait for a leaf that this one holds; an exchange
+    /// is one change to look-ups only with the directories alone.
+    fn rename_file(
         &self,
         caller: &Caller,
         old: Side<'_>,
@@ -135,17 +131,23 @@ impl Namei {
         flags: RenameFlags,
     ) -> Result<bool> {
         let directories = &self.directories;
-        let is_shared = |dir: &InodeRef| directories.shares_changes(dir);
-        if flags.contains(RenameFlags::EXCHANGE) || !is_shared(old.dir) || !is_shared(new.dir) {
+        let is_one = old.dir.ino == new.dir.ino;
+        let old_locked = directories.lock_for_change(old.dir);
+        let new_locked = match is_one {
+            true => None,
+            false => directories.try_lock_second(new.dir, (old.dir, &old_locked)),
+        };
+        if !is_one && new_locked.is_none() {
             return Ok(false);
         }
-        let is_one = old.dir.ino == new.dir.ino;
-        let _old_shared = ilock(&old.dir.ilock, LockMode::Shared);
-        let new_shared = match is_one {
-            true => None,
-            false => try_ilock(&new.dir.ilock, LockMode::Shared),
-        };
-        if !is_one && new_shared.is_none() {
+        if !old_locked.is_shared {
+            let moves = match is_one {
+                true => Moves::AnyFile,
+                false => Moves::NoDirectory,
+            };
+            return self.rename_locked(caller, old, new, flags, moves);
+        }
+        if flags.contains(RenameFlags::EXCHANGE) {
             return Ok(false);
         }
         let moves = Moves::NoDirectory;
@@ -160,21 +162,6 @@ impl Namei {
             || self.rename_locked(caller, old, new, flags, moves),
         )?;
         Ok(done.unwrap_or(false))
-    }
-
-    /// Renames between two directories unless a directory moves, or a lock is held; false if it did nothing.
-    fn rename_file_without_waiting(
-        &self,
-        caller: &Caller,
-        old: Side<'_>,
-        new: Side<'_>,
-        flags: RenameFlags,
-    ) -> Result<bool> {
-        let _old_locked = ilock(&old.dir.ilock, LockMode::Exclusive);
-        let Some(_new_locked) = try_ilock(&new.dir.ilock, LockMode::Exclusive) else {
-            return Ok(false);
-        };
-        self.rename_locked(caller, old, new, flags, Moves::NoDirectory)
     }
 
     /// Which of two directories is above the other. The rename mutex is held.
