@@ -100,7 +100,8 @@ fn a_signal_that_ends_a_frozen_mount() {
     let began = Instant::now();
     let is_written = loop {
         if let Some(status) = writer.try_wait().unwrap() {
-            break status.success();
+            assert!(status.success(), "{status}");
+            break true;
         }
         if began.elapsed() > Duration::from_secs(10) {
             break false;

@@ -14,7 +14,7 @@
 //! # Locking
 //! None: a chunk is one atomic word, from which a thread takes blocks by a compare-exchange. Its owner is a hint.
 
-use crate::block_allocator::search::find_run;
+use crate::block_allocator::search::{claim_found, find_run};
 use crate::block_allocator::{BlockAllocator, Goal};
 use crate::clock::now_s;
 use crate::group::{BlockBits, bitmap};
@@ -372,17 +372,13 @@ fn claim_in_line(
     want: u32,
     size: u32,
 ) -> Option<(u32, u32)> {
-    loop {
+    claim_found(bits, want, || {
         let (first, len) = find_run(bits, from, end, size, want)?;
         let line_end = (first + want + 1).next_multiple_of(CPU_CHUNK_MAX);
         let len = match size <= CPU_CHUNK_MAX {
             true => len.min(line_end - first),
             false => len,
         };
-        let claimed = bitmap::claim_run(&bits.busy, first, len);
-        if claimed >= want {
-            return Some((first, claimed));
-        }
-        bitmap::assign_run(&bits.busy, first, claimed, false);
-    }
+        Some((first, len))
+    })
 }

@@ -360,7 +360,7 @@ impl BlockAllocator {
             let here = left.min(geometry.blocks_in_group(no).saturating_sub(first.0));
             let group = self.volume.group(no)?;
             let bits = self.block_bits(group)?;
-            let locked = group.changes.lock();
+            let locked = self.lock(group);
             let is_allocated = here > 0 && bitmap::run_is(&bits.on_disk, first.0, here, true);
             drop(locked);
             if !is_allocated {

@@ -152,7 +152,8 @@ impl BlockAllocator {
             Some(locked) if from == 0 => locked.block_hint.min(end),
             _ => from,
         };
-        let Some((first, len)) = claim_free(bits, from, end, want, least) else {
+        let found = claim_found(bits, least, || find_run(bits, from, end, want, least));
+        let Some((first, len)) = found else {
             return Ok(Search::Nothing);
         };
         if let Some(locked) = &mut locked {
@@ -190,17 +191,14 @@ impl BlockAllocator {
     }
 }
 
-/// Claims a run of at least `least` clear bits, and at most `want`, as [`find_run`] finds it; again if another thread claimed
-/// a part of it.
-pub(super) fn claim_free(
+/// Claims the run that `find` finds; it finds another if other threads left less than `least` of it.
+pub(super) fn claim_found(
     bits: &BlockBits,
-    from: u32,
-    end: u32,
-    want: u32,
     least: u32,
+    find: impl Fn() -> Option<(u32, u32)>,
 ) -> Option<(u32, u32)> {
     loop {
-        let (first, len) = find_run(bits, from, end, want, least)?;
+        let (first, len) = find()?;
         let claimed = bitmap::claim_run(&bits.busy, first, len);
         if claimed >= least {
             return Some((first, claimed));

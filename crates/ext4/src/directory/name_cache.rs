@@ -56,7 +56,7 @@ pub(crate) struct NameKey {
 pub(crate) struct Known<'a> {
     slot: &'a Slot,
     state: u64,
-    /// The inode; none if there is no such name.
+    /// The inode's number; `None` where the name does not exist.
     pub ino: Option<Ino>,
 }
 
