@@ -12,13 +12,6 @@ pub fn with_superblock(data: &mut [u8], at: usize, change: impl FnOnce(&mut RawS
     }
 }
 
-/// Makes a superblock ask for recovery.
-pub(crate) fn ask_for_recovery(raw: &mut RawSuperblock) {
-    let incompat = raw.incompat() | Incompat::RECOVER;
-    raw.set_features(raw.compat(), incompat, raw.ro_compat());
-    raw.update_checksum();
-}
-
 /// Makes the superblock on the device ask for recovery, unless it does: before the log holds anything, as e2fsck -p gives up where the
 /// log is not empty and no recovery is asked for. The caller flushes the device.
 ///
@@ -30,7 +23,7 @@ pub(crate) fn ask_for_recovery_on(device: &dyn BlockDevice) -> Result<()> {
     let asks = RawSuperblock::mut_from(&mut bytes)
         .is_some_and(|raw| raw.incompat().contains(Incompat::RECOVER));
     if !asks {
-        with_superblock(&mut bytes, 0, ask_for_recovery);
+        with_superblock(&mut bytes, 0, RawSuperblock::ask_for_recovery);
         device.write_at(SUPERBLOCK_OFFSET, &bytes)?;
     }
     Ok(())

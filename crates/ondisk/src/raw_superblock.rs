@@ -375,6 +375,12 @@ impl RawSuperblock {
         }
     }
 
+    /// Asks for recovery of the journal.
+    pub fn ask_for_recovery(&mut self) {
+        self.feature_incompat = (self.incompat() | Incompat::RECOVER).bits().into();
+        self.update_checksum();
+    }
+
     /// The superblock that asks for recovery, of which only the request, or only its checksum, was written here; none if the checksum is
     /// right, or more is wrong.
     pub fn torn_request(&self) -> Option<RawSuperblock> {
@@ -384,8 +390,7 @@ impl RawSuperblock {
         if self.check_checksum().is_ok() || asking.compute_checksum() != self.checksum.get() {
             return None;
         }
-        asking.feature_incompat = (self.feature_incompat.get() | flag).into();
-        asking.update_checksum();
+        asking.ask_for_recovery();
         Some(asking)
     }
 

@@ -17,7 +17,7 @@ use uext4_jbd2::{
     Journal, JournalError, JournalOptions, LogFeatures, LogMap, LogRun, Opened, clear, is_empty,
     skip,
 };
-use uext4_ondisk::{Incompat, Ino, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock};
+use uext4_ondisk::{Ino, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock};
 
 /// Blocks of a run of a file at most.
 const RUN_BLOCKS_MAX: u64 = 1 << 16;
@@ -119,9 +119,7 @@ impl<'p> Transaction<'p> {
             let at = (SUPERBLOCK_OFFSET % block_size) as usize;
             let raw = block.get_mut(at..at + SUPERBLOCK_SIZE);
             if let Some(raw) = raw.and_then(RawSuperblock::mut_from).filter(|_| asks) {
-                let incompat = raw.incompat() | Incompat::RECOVER;
-                raw.feature_incompat = incompat.bits().into();
-                raw.update_checksum();
+                raw.ask_for_recovery();
             }
             Ok(block)
         };
@@ -211,7 +209,7 @@ fn ask_before(
     let new = Superblock::parse(new).ok();
     let number = new.and_then(|sb| sb.journal_ino());
     write::mark(device, |raw| {
-        raw.feature_incompat = (raw.incompat() | Incompat::RECOVER).bits().into();
+        raw.ask_for_recovery();
         number == Some(Ino(raw.journal_inum.get()))
     })
 }

@@ -3,7 +3,7 @@
 use super::{MountedImage, end, signal};
 use crate::fsx::Mapping;
 use rustix::process::{Pid, Signal};
-use std::io::Seek as _;
+use std::io::{BufRead as _, BufReader};
 use uext4_testkit::prelude::*;
 
 /// More than the kernel sends at once.
@@ -81,39 +81,63 @@ fn a_freeze() {
     }
 }
 
+/// Where the process that writes a mapping finds its file.
+const MAPPED_FILE: &str = "UEXT4_TEST_MAPPED_FILE";
+/// What it says when it has written.
+const WRITTEN: &str = "all bytes are written";
+
+/// Writes a file through a mapping, and again when a line arrives.
+#[test]
+#[ignore = "is a process that another test starts"]
+fn a_writer_of_a_mapping() {
+    let path = std::env::var_os(MAPPED_FILE).unwrap();
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let mut map = Mapping::new(&file, BYTES).unwrap();
+    map.bytes().fill(1);
+    println!("{WRITTEN}");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    map.bytes().copy_from_slice(&data());
+    println!("{WRITTEN}");
+    // Here it ends, which waits until the kernel has written all back.
+}
+
 /// The end of the mount ends the freeze, and what came after that is written.
 #[test]
 fn a_signal_that_ends_a_frozen_mount() {
     let mounted = require!(some MountedImage::new());
-    let child = mounted.foreground(&["-o", "transport=dev,writeback"]);
-    let mut file = File::create(mounted.path("mnt/file")).unwrap();
-    file.write_all(&vec![0; BYTES]).unwrap();
-    file.rewind().unwrap();
+    let child = mounted.foreground(&["-o", "transport=dev"]);
+    let path = mounted.path("mnt/file");
+    fs::write(&path, vec![0; BYTES]).unwrap();
+    // A process of its own: if the kernel writes a page back meanwhile, a change of it waits for the end of the freeze, and so does
+    // each fork of its process.
+    let test = "command::dirty::a_writer_of_a_mapping";
+    let mut writer = Command::new(std::env::current_exe().unwrap());
+    writer.args(["--exact", test, "--ignored", "--nocapture"]);
+    writer.env(MAPPED_FILE, &path);
+    writer.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut writer = writer.spawn().unwrap();
+    let lines = BufReader::new(writer.stdout.take().unwrap()).lines();
+    let (said_written, written) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let is_said = |line: &std::io::Result<String>| line.as_ref().unwrap().contains(WRITTEN);
+        for _ in lines.filter(is_said) {
+            let _ = said_written.send(());
+        }
+    });
+    written.recv().unwrap();
     mounted.ok(&["freeze", "mnt"]);
     let said = mounted.fails(&["freeze", "mnt"]);
     assert!(said.contains("frozen already"), "{said}");
-    fs::write(mounted.path("data"), data()).unwrap();
-    // By a process of its own: if the kernel writes a page back meanwhile, a change of it waits for the end of the freeze.
-    let mut writer = Command::new("cat");
-    writer.arg(mounted.path("data")).stdout(file);
-    let mut writer = writer.spawn().unwrap();
-    let began = Instant::now();
-    let is_written = loop {
-        if let Some(status) = writer.try_wait().unwrap() {
-            assert!(status.success(), "{status}");
-            break true;
-        }
-        if began.elapsed() > Duration::from_secs(10) {
-            break false;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
+    writer.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let is_written = written.recv_timeout(Duration::from_secs(10)).is_ok();
     signal(Pid::from_child(&child), Signal::INT);
     let (code, said) = end(child);
-    drop(writer.wait());
+    let ended = writer.wait().unwrap();
+    reader.join().unwrap();
     assert_eq!(code, Some(0), "{said}");
     mounted.assert_clean();
     if is_written {
+        assert!(ended.success(), "{ended}");
         mounted.assert_written("a.img", "frozen");
     }
 }

@@ -14,10 +14,10 @@ use crate::mount::journal::{find_log, open_journal};
 use crate::options::{Exclusion, MountOptions};
 use crate::prelude::*;
 use crate::superblock::{
-    ask_for_recovery, read_superblock, read_superblock_to_recover, superblock_place,
-    with_superblock,
+    read_superblock, read_superblock_to_recover, superblock_place, with_superblock,
 };
 use uext4_jbd2::Opened;
+use uext4_ondisk::RawSuperblock;
 
 /// Bytes of blocks that are written in place at a time.
 const AT_ONCE: u64 = 1 << 20;
@@ -160,7 +160,7 @@ fn commit(
     let (super_block, super_at) = superblock_place(block_size as u32);
     let mut superblock = vec![0; block_size as usize];
     new.read_at(super_block.0 * block_size, &mut superblock)?;
-    with_superblock(&mut superblock, super_at, ask_for_recovery);
+    with_superblock(&mut superblock, super_at, RawSuperblock::ask_for_recovery);
     for &block in used {
         let buffer = journal.cache().get_unread(block);
         let mut content = handle.create(&buffer)?;
