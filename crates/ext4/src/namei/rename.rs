@@ -34,6 +34,15 @@ struct Side<'a> {
     name: &'a [u8],
 }
 
+/// What a caller asks for.
+#[derive(Clone, Copy)]
+struct Request<'a> {
+    caller: &'a Caller,
+    old: Side<'a>,
+    new: Side<'a>,
+    flags: RenameFlags,
+}
+
 /// What a rename with certain locks may move to another directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Moves {
@@ -97,13 +106,19 @@ impl Namei {
             dir: new_dir,
             name: new_name,
         };
-        if self.rename_file(caller, old, new, flags)? {
+        let request = Request {
+            caller,
+            old,
+            new,
+            flags,
+        };
+        if self.rename_file(request)? {
             self.sync_if_dirsync(old_dir)?;
             return self.sync_if_dirsync(new_dir);
         }
         if old_dir.ino == new_dir.ino {
             let _locked = ilock(&old_dir.ilock, LockMode::Exclusive);
-            self.rename_locked(caller, old, new, flags, Moves::AnyFile)?;
+            self.rename_locked(request, Moves::AnyFile)?;
             return self.sync_if_dirsync(old_dir);
         }
         let renaming = self.rename.lock();
@@ -115,7 +130,7 @@ impl Namei {
             order,
             &renaming,
         );
-        self.rename_locked(caller, old, new, flags, Moves::AnyFile)?;
+        self.rename_locked(request, Moves::AnyFile)?;
         self.sync_if_dirsync(old_dir)?;
         self.sync_if_dirsync(new_dir)
     }
@@ -123,13 +138,10 @@ impl Namei {
     /// Renames a file, beside other changes of the directories where these share them; false if it did nothing: a second lock is
     /// held, or a directory moves. That is locked then, and another rename may share it and wait for a leaf that this one holds; an exchange
     /// is one change to look-ups only with the directories alone.
-    fn rename_file(
-        &self,
-        caller: &Caller,
-        old: Side<'_>,
-        new: Side<'_>,
-        flags: RenameFlags,
-    ) -> Result<bool> {
+    fn rename_file(&self, request: Request<'_>) -> Result<bool> {
+        let Request {
+            old, new, flags, ..
+        } = request;
         let directories = &self.directories;
         let is_one = old.dir.ino == new.dir.ino;
         let old_locked = directories.lock_for_change(old.dir);
@@ -145,21 +157,18 @@ impl Namei {
                 true => Moves::AnyFile,
                 false => Moves::NoDirectory,
             };
-            return self.rename_locked(caller, old, new, flags, moves);
+            return self.rename_locked(request, moves);
         }
         if flags.contains(RenameFlags::EXCHANGE) {
             return Ok(false);
         }
         let moves = Moves::NoDirectory;
-        let may_add = || {
-            self.check_rename(caller, old, new, flags, moves)
-                .map(|_| ())
-        };
+        let may_add = || self.check_rename(request, moves).map(|_| ());
         let done = directories.with_two_leaves(
             (old.dir, old.name),
             (new.dir, new.name),
             &may_add,
-            || self.rename_locked(caller, old, new, flags, moves),
+            || self.rename_locked(request, moves),
         )?;
         Ok(done.unwrap_or(false))
     }
@@ -224,14 +233,10 @@ impl Namei {
     }
 
     /// What a rename moves and replaces, and that the caller may do it.
-    fn check_rename(
-        &self,
-        caller: &Caller,
-        old: Side<'_>,
-        new: Side<'_>,
-        flags: RenameFlags,
-        moves: Moves,
-    ) -> Result<Checked> {
+    fn check_rename(&self, request: Request<'_>, moves: Moves) -> Result<Checked> {
+        let Request {
+            old, new, flags, ..
+        } = request;
         let Found::Hit(source_hit) = self.directories.dir_look_up(old.dir, old.name)? else {
             return Err(Ext4Error::NotFound);
         };
@@ -252,11 +257,11 @@ impl Namei {
             None if flags.contains(RenameFlags::EXCHANGE) => return Err(Ext4Error::NotFound),
             _ => {}
         }
-        self.check_no_loop(old, new, &source, replaced, flags)?;
+        self.check_no_loop(request, &source, replaced)?;
         if replaced.is_some_and(|target| target.ino == source.ino) {
             return Ok(Checked::Same);
         }
-        self.may_rename(caller, old, new, &source, replaced, flags)?;
+        self.may_rename(request, &source, replaced)?;
         Ok(Checked::Rename {
             source: (source, source_hit),
             target,
@@ -264,20 +269,15 @@ impl Namei {
     }
 
     /// The rest of a rename, with the directories or the leaves locked; false if it did nothing, as a directory would move.
-    fn rename_locked(
-        &self,
-        caller: &Caller,
-        old: Side<'_>,
-        new: Side<'_>,
-        flags: RenameFlags,
-        moves: Moves,
-    ) -> Result<bool> {
-        let ((source, source_hit), target) =
-            match self.check_rename(caller, old, new, flags, moves)? {
-                Checked::Directory => return Ok(false),
-                Checked::Same => return Ok(true),
-                Checked::Rename { source, target } => (source, target),
-            };
+    fn rename_locked(&self, request: Request<'_>, moves: Moves) -> Result<bool> {
+        let Request {
+            old, new, flags, ..
+        } = request;
+        let ((source, source_hit), target) = match self.check_rename(request, moves)? {
+            Checked::Directory => return Ok(false),
+            Checked::Same => return Ok(true),
+            Checked::Rename { source, target } => (source, target),
+        };
         let exchanges = flags.contains(RenameFlags::EXCHANGE);
         if old.dir.ino != new.dir.ino {
             // Read before anything changes: the entry `..` of what gets another parent.
@@ -289,7 +289,7 @@ impl Namei {
                 }
             }
         }
-        let whiteout = self.whiteout(caller, old, flags)?;
+        let whiteout = self.whiteout(request)?;
         let _locked = lock_moved(&source, target.as_ref().map(|(target, _)| target));
         match &target {
             Some((target, hit)) if exchanges => {
@@ -309,13 +309,16 @@ impl Namei {
     /// Refuses a caller that may not take both names away, or give what they name another parent.
     fn may_rename(
         &self,
-        caller: &Caller,
-        old: Side<'_>,
-        new: Side<'_>,
+        request: Request<'_>,
         source: &InodeRef,
         target: Option<&InodeRef>,
-        flags: RenameFlags,
     ) -> Result<()> {
+        let Request {
+            caller,
+            old,
+            new,
+            flags,
+        } = request;
         let exchanges = flags.contains(RenameFlags::EXCHANGE);
         let old_attr = self.attributes.attr(old.dir);
         self.attributes
@@ -352,12 +355,10 @@ impl Namei {
     }
 
     /// The whiteout that the caller leaves at the old name, if the flags say so.
-    fn whiteout(
-        &self,
-        caller: &Caller,
-        old: Side<'_>,
-        flags: RenameFlags,
-    ) -> Result<Option<(NewInode, NewAcls)>> {
+    fn whiteout(&self, request: Request<'_>) -> Result<Option<(NewInode, NewAcls)>> {
+        let Request {
+            caller, old, flags, ..
+        } = request;
         if !flags.contains(RenameFlags::WHITEOUT) {
             return Ok(None);
         }
@@ -376,12 +377,13 @@ impl Namei {
     /// A directory must not end up below itself.
     fn check_no_loop(
         &self,
-        old: Side<'_>,
-        new: Side<'_>,
+        request: Request<'_>,
         source: &InodeRef,
         target: Option<&InodeRef>,
-        flags: RenameFlags,
     ) -> Result<()> {
+        let Request {
+            old, new, flags, ..
+        } = request;
         if old.dir.ino == new.dir.ino {
             return Ok(());
         }
