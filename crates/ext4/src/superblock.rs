@@ -12,18 +12,17 @@ pub fn with_superblock(data: &mut [u8], at: usize, change: impl FnOnce(&mut RawS
     }
 }
 
-/// Makes the superblock on the device ask for recovery, unless it does: before the log holds anything, as e2fsck -p gives up where the
-/// log is not empty and no recovery is asked for. The caller flushes the device.
+/// Makes the superblock on the device ask for recovery, whole, unless it does: before the log holds anything, as e2fsck -p gives up
+/// where the log is not empty and no recovery is asked for. The caller flushes the device.
 ///
 /// # Errors
 /// The device's.
 pub(crate) fn ask_for_recovery_on(device: &dyn BlockDevice) -> Result<()> {
     let mut bytes = [0u8; SUPERBLOCK_SIZE];
     device.read_at(SUPERBLOCK_OFFSET, &mut bytes)?;
-    let asks = RawSuperblock::mut_from(&mut bytes)
-        .is_some_and(|raw| raw.incompat().contains(Incompat::RECOVER));
-    if !asks {
-        with_superblock(&mut bytes, 0, RawSuperblock::ask_for_recovery);
+    let found = bytes;
+    with_superblock(&mut bytes, 0, RawSuperblock::ask_for_recovery);
+    if bytes != found {
         device.write_at(SUPERBLOCK_OFFSET, &bytes)?;
     }
     Ok(())
@@ -113,6 +112,12 @@ mod tests {
                 assert!(why.is_none());
                 let asks = sb.incompat.contains(Incompat::RECOVER);
                 assert_eq!(asks, torn != before, "neither as before nor asking");
+                ask_for_recovery_on(&device).expect("asks again");
+                let mut whole = [0; SUPERBLOCK_SIZE];
+                device
+                    .read_at(SUPERBLOCK_OFFSET, &mut whole)
+                    .expect("reads");
+                assert_eq!(whole, after, "what was torn is whole before the log is used");
             }
         }
         let mut other = after;
