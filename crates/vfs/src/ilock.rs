@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     #[cfg(debug_assertions)]
-    #[should_panic(expected = "lock order: taking ilock (rank 6) while holding range")]
+    #[should_panic(expected = "lock order: taking ilock (rank 7) while holding range")]
     fn an_inode_under_its_range_panics() {
         let a = ILock::new(12, FILE);
         let ranges = RangeLock::new();
