@@ -75,6 +75,11 @@ fn explore_wrap() {
 }
 
 #[test]
+fn explore_fast_commit() {
+    explore("fast-commit", [12, 32, 6, 1]);
+}
+
+#[test]
 fn explore_no_journal() {
     explore("no-journal", [24, 24, 8, 0]);
 }

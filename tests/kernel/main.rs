@@ -7,6 +7,7 @@ mod direct_io;
 mod external_journal;
 mod external_journal_path;
 mod fast_commit;
+mod fast_commits_of_ours;
 mod fiemap;
 mod flags;
 mod inline_data;

@@ -16,6 +16,7 @@ mod lazytime;
 mod move_range;
 mod nowait;
 mod observability;
+mod paths;
 mod remount;
 mod stale_lookups;
 mod swap_boot;

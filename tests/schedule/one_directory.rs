@@ -2,6 +2,7 @@
 use crate::file_system::{Base, DIR, FILE, Shape, assert_clean, dir, explore_part, mount};
 use shuttle::thread;
 use uext4_testkit::prelude::*;
+use uext4_vfs::walk::WalkFlags;
 
 /// Blocks of 1 KiB, so that few names fill a leaf; few inodes, so that their numbers come again at once.
 const SMALL: Shape = Shape {
@@ -158,5 +159,28 @@ fn an_exchange_is_one_change() {
         let (first, second) = (fs.get(dir, &a).ino, fs.get(dir, &b).ino);
         let later = (fs.get(dir, &a).ino, fs.get(dir, &b).ino);
         assert!(first != second || first == later.1, "between the two");
+    });
+}
+
+/// A directory goes, and one that the user may not search gets its number: no path through the first leads into the second.
+#[test]
+fn a_path_never_leads_into_a_later_directory() {
+    explore_one(2, |fs, dir, t| {
+        let walk = |path: &[u8]| {
+            let user = Caller::user(1000, 1000);
+            let found = uext4_vfs::walk::resolve(fs, &user, None, path, WalkFlags::FOLLOW_LAST);
+            assert!(found.is_err(), "another's file");
+        };
+        if t == 1 {
+            return walk(b"a/passed/file");
+        }
+        drop(fs.make(dir, "passed", &DIR));
+        walk(b"a/passed/file");
+        fs.remove_dir(dir, b"passed");
+        let secret = fs.make(dir, "secret", &NewNode { mode: 0o700, ..DIR });
+        let file = fs.make(&secret, "file", &FILE);
+        assert_eq!(fs.get(&secret, b"file").ino, file.ino);
+        drop(file);
+        walk(b"a/secret/file");
     });
 }

@@ -17,7 +17,6 @@ use crate::attributes::Attributes;
 use crate::block_allocator::BlockAllocator;
 use crate::deletion::Deletion;
 use crate::directory::Directory;
-use crate::directory::name_cache::NameCache;
 use crate::file::FileIo;
 use crate::inline::InlineData;
 use crate::inode::reference::InodeOwner;
@@ -82,7 +81,6 @@ impl Ext4 {
             table: t(),
             mapping: m(),
             inline: i(),
-            names: NameCache::new(),
         });
         let files = Arc::new(FileIo {
             volume: v(),

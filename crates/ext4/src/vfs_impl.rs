@@ -227,6 +227,17 @@ impl FileSystem for Ext4 {
         self.volume.report(self.namei.lookup(caller, dir, name))
     }
 
+    fn lookup_known(
+        &self,
+        caller: &Caller,
+        dir: &InodeRef,
+        path: &[u8],
+        with_last: bool,
+    ) -> Result<Option<(InodeRef, usize)>> {
+        let found = self.namei.lookup_known(caller, dir, path, with_last);
+        self.volume.report(found)
+    }
+
     fn create(
         &self,
         caller: &Caller,

@@ -23,6 +23,7 @@ pub(crate) struct Committer {
 /// What the commit thread found to do.
 struct Work {
     commit: bool,
+    fast: bool,
     room: bool,
     empty: bool,
     stop: bool,
@@ -75,16 +76,21 @@ impl Committer {
             let running = journal.running_tid();
             let mut work = Work {
                 commit: state.requested >= running,
+                fast: state.fast_requested > state.fast_done,
                 room: std::mem::take(&mut state.need_room),
                 empty: state.need_empty,
                 stop: state.stop,
             };
-            if work.commit || work.room || work.empty || work.stop || journal.is_aborted() {
+            let interval = journal.settings.commit_interval();
+            let age = self.fast_since().map(|since| since.elapsed());
+            work.commit |= age.is_some_and(|age| age >= interval);
+            let is_any = work.commit || work.fast || work.room || work.empty || work.stop;
+            if is_any || journal.is_aborted() {
                 state.round += 1;
                 return work;
             }
-            let interval = journal.settings.commit_interval();
-            let old = journal.work.wait_for(&mut state, interval);
+            let sleep = interval.saturating_sub(age.unwrap_or_default());
+            let old = journal.work.wait_for(&mut state, sleep);
             if old && journal.reserved() > 0 {
                 state.round += 1;
                 work.commit = true;
@@ -99,6 +105,8 @@ impl Committer {
         }
         if work.commit || (work.room && self.journal.reserved() > 0) {
             self.commit()?;
+        } else if work.fast {
+            self.fast_commit()?;
         }
         let low = self.log.as_ref().is_some_and(Log::is_low);
         if work.room || low {
@@ -117,8 +125,9 @@ impl Committer {
     }
 
     /// Commits the running transaction.
-    fn commit(&mut self) -> Result<()> {
+    pub(crate) fn commit(&mut self) -> Result<()> {
         let start = Instant::now();
+        let asked = self.journal.state.lock().fast_requested;
         let (tid, lists) = self.close_transaction()?;
         let blocks = lists.buffers.len() as i64 + (lists.revoked.len() / 64) as i64;
         let room = self
@@ -127,7 +136,9 @@ impl Committer {
             .map_or(i64::MAX, |log| log.room_after(blocks));
         self.journal.next_transaction();
         self.journal.open_gate(room);
-        self.write(start, tid, lists)
+        self.write(start, tid, lists)?;
+        self.journal.state.lock().fast_done = asked;
+        Ok(())
     }
 
     /// Commits the running transaction, writes everything in place and empties the log, all with the gate
@@ -218,6 +229,7 @@ impl Committer {
             .counters
             .journal_bytes
             .fetch_add(bytes, Ordering::Relaxed);
+        log.clear_fast_commits(journal.settings.barrier())?;
         lists.buffers.retain(|b| !drop_forgotten(b, tid));
         self.committed.push_back(Committed {
             tid,

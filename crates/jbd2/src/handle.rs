@@ -25,7 +25,18 @@ pub struct Handle<'j> {
     credits: Cell<i64>,
     /// Something may have changed since the handle started, or since what was done was last complete.
     changed: Cell<bool>,
+    /// Whether a fast commit can say what it changed.
+    described: Cell<Described>,
     _held: order::Held,
+}
+
+/// Whether a fast commit can say what a handle changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Described {
+    No,
+    Yes,
+    /// Nor will it.
+    Never,
 }
 
 impl<'j> Handle<'j> {
@@ -36,6 +47,7 @@ impl<'j> Handle<'j> {
             tid,
             credits: Cell::new(credits),
             changed: Cell::new(false),
+            described: Cell::new(Described::No),
             _held: order::Held::new(&class::HANDLE),
         }
     }
@@ -235,6 +247,19 @@ impl<'j> Handle<'j> {
         self.changed.set(false);
     }
 
+    /// Says that the client has noted all that the handle changed, for a fast commit.
+    #[inline]
+    pub fn describe(&self) {
+        if self.described.get() == Described::No {
+            self.described.set(Described::Yes);
+        }
+    }
+
+    /// Says that the handle changed something that no fast commit can say, whatever [`Handle::describe`] said or says.
+    pub fn never_describe(&self) {
+        self.described.set(Described::Never);
+    }
+
     /// Says that the metadata block in `buffer` is being freed in this transaction: it need not be
     /// journaled, and no earlier copy of it may be replayed.
     ///
@@ -335,6 +360,9 @@ impl Drop for Handle<'_> {
     fn drop(&mut self) {
         if self.changed.get() {
             self.journal.abort_unfinished();
+        }
+        if self.journal.has_fast_commits() && self.described.get() != Described::Yes {
+            self.journal.note_not_described(self.tid);
         }
         let shard = self.journal.shard(self.shard);
         let left = self.credits.get();

@@ -24,6 +24,9 @@ use uext4_sync::{CachePadded, Condvar, Mutex, PerCpu, class, order, thread};
 pub(crate) struct State {
     /// Newest transaction that a caller is waiting on.
     pub requested: u64,
+    /// Calls that wait for a fast commit, and how many of them have it.
+    pub fast_requested: u64,
+    pub fast_done: u64,
     /// A caller waits for room in the log. That does not request a commit: of an empty transaction it would only take room.
     pub need_room: bool,
     /// A caller waits for everything to be in place and the log to be empty.
@@ -67,6 +70,9 @@ pub struct Journal {
     /// The most blocks one transaction may hold.
     transaction_max: i64,
     has_log: bool,
+    has_fast_commits: bool,
+    /// The last transaction with a handle that did not describe what it changed.
+    pub(crate) not_described: CachePadded<AtomicU64>,
     pub(crate) settings: Settings,
     pub(crate) counters: Counters,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
@@ -88,7 +94,7 @@ impl Journal {
         first: u64,
         transaction_max: i64,
         room: i64,
-        has_log: bool,
+        (has_log, has_fast_commits): (bool, bool),
         options: &JournalOptions,
     ) -> Journal {
         Journal {
@@ -111,6 +117,8 @@ impl Journal {
             client: OnceLock::new(),
             transaction_max,
             has_log,
+            has_fast_commits,
+            not_described: CachePadded::new(AtomicU64::new(0)),
             settings: Settings::new(options),
             counters: Counters::default(),
             thread: Mutex::new(&class::JOURNAL_STATE, None),
@@ -344,7 +352,7 @@ impl Journal {
     }
 
     #[cold]
-    fn abort_error(&self) -> JournalError {
+    pub(crate) fn abort_error(&self) -> JournalError {
         match self.why_aborted.get() {
             Some(why) => JournalError::Aborted(why.to_string().into()),
             None => JournalError::Aborted("it is shut down".into()),
@@ -354,6 +362,12 @@ impl Journal {
     /// Whether there is a log.
     pub fn has_log(&self) -> bool {
         self.has_log
+    }
+
+    /// Whether there can be fast commits.
+    #[inline]
+    pub fn has_fast_commits(&self) -> bool {
+        self.has_fast_commits
     }
 
     /// The cache that the journal writes from.

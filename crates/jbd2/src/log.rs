@@ -5,6 +5,7 @@
 //! names the tail, durably, before the blocks behind it are written again.
 
 use crate::error::{JournalError, Result};
+use crate::fast_commit::FastCommits;
 use crate::map::LogMap;
 use std::sync::Arc;
 use uext4_block::BlockDevice;
@@ -20,7 +21,7 @@ pub struct LogFeatures {
     pub checksums: bool,
     /// Block numbers of 64 bits.
     pub wide: bool,
-    /// Blocks at the end are for fast commits: others write them, and so they stay free.
+    /// Blocks at the end are for fast commits.
     pub fast_commits: bool,
 }
 
@@ -36,13 +37,14 @@ pub enum Opened {
 /// A log that is open for writing.
 #[derive(Debug)]
 pub(crate) struct Log {
-    map: LogMap,
-    sb: JournalSuper,
+    pub(crate) map: LogMap,
+    pub(crate) sb: JournalSuper,
     format: JournalFormat,
     /// The next block to be written.
     head: u32,
     /// Blocks from the tail to the head.
-    used: u32,
+    pub(crate) used: u32,
+    pub(crate) fast: FastCommits,
     /// The transaction being written.
     tid: Tid,
     /// A descriptor block, to be filled in, and the blocks behind it.
@@ -75,6 +77,10 @@ impl Log {
         Ok(Log {
             head: sb.raw.start.get().max(sb.raw.first.get()),
             used: 0,
+            fast: match opened {
+                Opened::WithFastCommits => FastCommits::full(next_tid(&sb)),
+                Opened::Empty => FastCommits::default(),
+            },
             tid: Tid(sb.raw.sequence.get()),
             chunk: Vec::new(),
             tags: Vec::new(),
@@ -87,7 +93,7 @@ impl Log {
 
     /// The number of the first transaction, with the bits above those of the log never all 0.
     pub fn next_tid(&self) -> u64 {
-        1 << 32 | u64::from(self.sb.raw.sequence.get())
+        next_tid(&self.sb)
     }
 
     fn first(&self) -> u32 {
@@ -277,10 +283,13 @@ impl Log {
     }
 
     /// Moves the tail to the start of a transaction, or empties the log; `next` is the transaction
-    /// that will be written next.
+    /// that will be written next. While that has fast commits, the log is not marked empty.
     pub fn set_tail(&mut self, tail: Option<(u64, u32)>, next: u64) -> Result<()> {
         let Some((tid, start)) = tail else {
             self.used = 0;
+            if self.fast.are_of(next) {
+                return self.write_super(self.head, Tid(next as u32));
+            }
             // It names the next transaction already.
             if self.sb.is_empty() {
                 return Ok(());
@@ -294,6 +303,10 @@ impl Log {
         }
         self.write_super(start, Tid(tid as u32))
     }
+}
+
+fn next_tid(sb: &JournalSuper) -> u64 {
+    1 << 32 | u64::from(sb.raw.sequence.get())
 }
 
 fn set_features(map: &LogMap, mut sb: JournalSuper, features: LogFeatures) -> Result<JournalSuper> {

@@ -52,8 +52,9 @@ impl Journal {
         options: JournalOptions,
     ) -> Arc<Journal> {
         let room = room.min(transaction_max);
-        let has_log = log.is_some();
-        let journal = Journal::new(cache, first, transaction_max, room, has_log, &options);
+        let has_fast_commits = log.as_ref().is_some_and(Log::has_fast_commits);
+        let has = (log.is_some(), has_fast_commits);
+        let journal = Journal::new(cache, first, transaction_max, room, has, &options);
         let journal = Arc::new(journal);
         let committer = Committer::new(Arc::clone(&journal), log);
         let thread = thread::Builder::new()

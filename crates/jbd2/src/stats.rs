@@ -8,6 +8,8 @@ use uext4_sync::{DurationCounter, Durations};
 pub struct JournalStats {
     /// Transactions committed.
     pub commits: u64,
+    /// Fast commits.
+    pub fast_commits: u64,
     /// Bytes written to the log.
     pub journal_bytes: u64,
     /// Bytes written in place.
@@ -23,6 +25,7 @@ pub struct JournalStats {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub commits: AtomicU64,
+    pub fast_commits: AtomicU64,
     pub journal_bytes: AtomicU64,
     pub checkpoint_bytes: AtomicU64,
     pub overruns: AtomicU64,
@@ -34,6 +37,7 @@ impl Counters {
     pub fn snapshot(&self) -> JournalStats {
         JournalStats {
             commits: self.commits.load(Relaxed),
+            fast_commits: self.fast_commits.load(Relaxed),
             journal_bytes: self.journal_bytes.load(Relaxed),
             checkpoint_bytes: self.checkpoint_bytes.load(Relaxed),
             overruns: self.overruns.load(Relaxed),

@@ -26,6 +26,8 @@ const TAG_HEAD: u16 = 9;
 
 /// Bytes of tag and length.
 const RECORD_HEADER: usize = 4;
+/// Bytes of an end: the transaction and the checksum.
+const TAIL_BYTES: usize = 8;
 /// The longest extent that is written; longer ones are unwritten, by as much.
 const WRITTEN_MAX: u16 = 1 << 15;
 
@@ -72,6 +74,98 @@ pub enum FastCommitRecord {
         /// Its bytes, at least 128, as far as its fields go.
         raw: Box<[u8]>,
     },
+}
+
+/// Writes one fast commit.
+#[derive(Debug)]
+pub struct FastCommitBuilder {
+    block_size: usize,
+    tid: Tid,
+    bytes: Vec<u8>,
+}
+
+impl FastCommitBuilder {
+    /// A commit on top of the transaction before `tid`, in blocks of so many bytes; `is_first` there.
+    pub fn new(block_size: usize, tid: Tid, is_first: bool) -> Self {
+        let mut commit = FastCommitBuilder {
+            block_size,
+            tid,
+            bytes: Vec::new(),
+        };
+        if is_first {
+            // No features.
+            commit.record(TAG_HEAD, &[&[0; 4], &tid.0.to_le_bytes()]);
+        }
+        commit
+    }
+
+    /// Adds a record.
+    pub fn push(&mut self, record: &FastCommitRecord) {
+        let named = |commit: &mut Self, tag, of: &FastCommitName| {
+            let (parent, ino) = (of.parent.0.to_le_bytes(), of.ino.0.to_le_bytes());
+            commit.record(tag, &[&parent, &ino, &of.name]);
+        };
+        match record {
+            FastCommitRecord::AddRange { ino, extent } => {
+                let unwritten = if extent.unwritten { WRITTEN_MAX } else { 0 };
+                let high = (extent.pblk.0 >> 32) as u16;
+                let value: [&[u8]; 5] = [
+                    &ino.0.to_le_bytes(),
+                    &extent.lblk.0.to_le_bytes(),
+                    &(extent.len + unwritten).to_le_bytes(),
+                    &high.to_le_bytes(),
+                    &(extent.pblk.0 as u32).to_le_bytes(),
+                ];
+                self.record(TAG_ADD_RANGE, &value);
+            }
+            FastCommitRecord::DelRange { ino, lblk, len } => {
+                let words = [ino.0, lblk.0, *len].map(u32::to_le_bytes);
+                self.record(TAG_DEL_RANGE, &[&words.concat()]);
+            }
+            FastCommitRecord::Create(of) => named(self, TAG_CREATE, of),
+            FastCommitRecord::Link(of) => named(self, TAG_LINK, of),
+            FastCommitRecord::Unlink(of) => named(self, TAG_UNLINK, of),
+            FastCommitRecord::Inode { ino, raw } => {
+                self.record(TAG_INODE, &[&ino.0.to_le_bytes(), raw]);
+            }
+        }
+    }
+
+    /// Whole blocks, the last with the end and its checksum.
+    pub fn finish(mut self) -> Vec<u8> {
+        let tid = self.tid.0.to_le_bytes();
+        self.fill_block_unless(RECORD_HEADER + TAIL_BYTES);
+        let at = self.bytes.len();
+        let fill = self.block_size - at % self.block_size - RECORD_HEADER;
+        self.header(TAG_TAIL, fill);
+        self.bytes.extend(tid);
+        let crc = crc32c(0, &self.bytes);
+        self.bytes.extend(crc.to_le_bytes());
+        self.bytes.resize(at + RECORD_HEADER + fill, 0);
+        self.bytes
+    }
+
+    fn record(&mut self, tag: u16, value: &[&[u8]]) {
+        let len = value.iter().map(|part| part.len()).sum();
+        self.fill_block_unless(RECORD_HEADER + len);
+        self.header(tag, len);
+        value.iter().for_each(|part| self.bytes.extend(*part));
+    }
+
+    fn header(&mut self, tag: u16, len: usize) {
+        self.bytes.extend(tag.to_le_bytes());
+        self.bytes.extend((len as u16).to_le_bytes());
+    }
+
+    /// Fills the block up unless it has room for so many bytes and the header of a filler behind them.
+    fn fill_block_unless(&mut self, wanted: usize) {
+        let left = self.block_size - self.bytes.len() % self.block_size;
+        if left < wanted + RECORD_HEADER {
+            let end = self.bytes.len() + left;
+            self.header(TAG_PAD, left - RECORD_HEADER);
+            self.bytes.resize(end, 0);
+        }
+    }
 }
 
 /// Reads fast commits block by block.
@@ -325,6 +419,34 @@ mod tests {
             FastCommitRecord::Unlink(name(b"file")),
         ];
         assert_eq!(records, want);
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let records = scan(&two()).unwrap();
+        let mut area = Vec::new();
+        for (i, some) in records.chunks(2).enumerate() {
+            let mut commit = FastCommitBuilder::new(1024, TID, i == 0);
+            some.iter().for_each(|record| commit.push(record));
+            area.extend(commit.finish());
+        }
+        assert_eq!(area.len(), 3 * 1024);
+        assert_eq!(scan(&area).unwrap(), records);
+        assert_eq!(area[..1024], two()[..1024], "as another writes it");
+    }
+
+    #[test]
+    fn records_that_fill_blocks_are_read() {
+        for len in 128..=512 {
+            let (ino, raw) = (Ino(12), vec![1; len].into());
+            let record = FastCommitRecord::Inode { ino, raw };
+            let records = vec![record; 9];
+            let mut commit = FastCommitBuilder::new(1024, TID, true);
+            records.iter().for_each(|record| commit.push(record));
+            let area = commit.finish();
+            assert!(area.len().is_multiple_of(1024));
+            assert_eq!(scan(&area).unwrap(), records, "{len}");
+        }
     }
 
     #[test]

@@ -220,6 +220,7 @@ classes! {
     GROUP = "group", Group, Refused, "a block group's block bitmap";
     JOURNAL_STATE = "journal_state", JournalState, Refused, "which transactions run and commit";
     JOURNAL_LIST = "journal_list", JournalList, Refused, "the buffers of a transaction, one shard";
+    FAST_CHANGES = "fast_changes", JournalList, Refused, "what of the running transaction a fast commit can say";
     INODE_STATE = "inode_state", JournalList, Refused, "an inode's attributes in memory, the size included";
     MQUEUE_ACCOUNTS = "mqueue_accounts", JournalList, Refused, "what the message queues of each user take";
     ICACHE = "icache", Leaf, Refused, "an inode cache bucket, or all of it";

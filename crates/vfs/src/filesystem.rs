@@ -83,6 +83,23 @@ pub trait FileSystem: Send + Sync + 'static {
     /// `ENAMETOOLONG`: more than [`NAME_BYTES_MAX`].
     fn lookup(&self, caller: &Caller, dir: &Self::Node, name: &[u8]) -> Result<Self::Node>;
 
+    /// Looks up leading components of `path`, which is relative, at once, where that costs less than one by one: the node that they lead to, and how many
+    /// bytes of the path they take. All but the last of the path are directories; that one is looked up only `with_last` and if no slash
+    /// follows it, and is no symbolic link. None if the first is to be looked up by [`FileSystem::lookup`], as are dots.
+    ///
+    /// # Errors
+    /// `ENOTDIR`: `dir` is none. `EACCES`: no search permission on `dir`.
+    fn lookup_known(
+        &self,
+        caller: &Caller,
+        dir: &Self::Node,
+        path: &[u8],
+        with_last: bool,
+    ) -> Result<Option<(Self::Node, usize)>> {
+        let _ = (caller, dir, path, with_last);
+        Ok(None)
+    }
+
     /// Makes a file under a name that is free (open(2) with `O_CREAT | O_EXCL`, mkdir(2),
     /// symlink(2), mknod(2)). For `O_CREAT` alone see [`open_or_create`].
     ///

@@ -55,7 +55,7 @@ pub fn resolve<F: FileSystem>(
     flags: WalkFlags,
 ) -> Result<F::Node> {
     let mut walk = Walk::new(fs, caller, start, path, flags)?;
-    while let Some(step) = walk.next_step()? {
+    while let Some(step) = walk.next_step(true)? {
         let follow = !step.is_last || step.must_be_dir || flags.contains(WalkFlags::FOLLOW_LAST);
         let node = fs.lookup(caller, &walk.at, &step.name)?;
         let kind = fs.kind(&node)?;
@@ -85,7 +85,7 @@ pub fn resolve_parent<'p, F: FileSystem>(
     flags: WalkFlags,
 ) -> Result<Parent<'p, F::Node>> {
     let mut walk = Walk::new(fs, caller, start, path, flags)?;
-    while let Some(step) = walk.next_step()? {
+    while let Some(step) = walk.next_step(false)? {
         if step.is_last {
             if flags.contains(WalkFlags::FOLLOW_LAST)
                 && let Some(link) = walk.last_link(&step.name)?
@@ -156,8 +156,25 @@ impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
         })
     }
 
-    /// Takes the next component off the rest.
-    fn next_step(&mut self) -> Result<Option<Step<'p>>> {
+    /// Takes off the rest what the file system looks up at once, the last component only `with_last`.
+    fn skip_known(&mut self, with_last: bool) -> Result<()> {
+        if self.rest.iter().all(|&b| b == b'/') {
+            return Ok(());
+        }
+        let (fs, caller) = (self.fs, self.caller);
+        if let Some((node, taken)) = fs.lookup_known(caller, &self.at, &self.rest, with_last)? {
+            self.at = Cow::Owned(node);
+            match &mut self.rest {
+                Cow::Borrowed(rest) => *rest = &rest[taken..],
+                Cow::Owned(rest) => drop(rest.drain(..taken)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the next component off the rest, after those that the file system looks up at once.
+    fn next_step(&mut self, with_last: bool) -> Result<Option<Step<'p>>> {
+        self.skip_known(with_last)?;
         let rest = &self.rest[..];
         let Some(start) = rest.iter().position(|&b| b != b'/') else {
             return Ok(None);

@@ -19,6 +19,11 @@ impl JournalClient for CommitClient {
         blocks.age_ahead();
     }
 
+    fn describe(&self, tid: u64) -> Option<Vec<FastCommitRecord>> {
+        let blocks = self.0.upgrade()?;
+        Some(blocks.volume.fast.take(tid, &blocks.volume.params))
+    }
+
     fn aborted(&self, why: &JournalError) {
         let Some(blocks) = self.0.upgrade() else {
             return;

@@ -65,7 +65,7 @@ impl Directory {
                 .inline
                 .inline_insert(handle, dir, name, ino, file_type)?
         {
-            self.names.forget(dir.ino, name);
+            self.volume.names.forget(dir.ino, name);
             return Ok(());
         }
         let blocks = self.dir_blocks(dir);
@@ -147,7 +147,7 @@ impl Directory {
         if let Some(inserted) = inserted {
             leaf.set_hint(inserted.hint.max(hint) as u32);
             // While no listing can show it yet.
-            self.names.forget(dir.ino, name);
+            self.volume.names.forget(dir.ino, name);
         }
         Ok(inserted.is_some())
     }
@@ -167,12 +167,12 @@ impl Directory {
         hit: &Hit,
     ) -> Result<()> {
         let Some(leaf) = &hit.leaf else {
-            self.names.forget(dir.ino, name);
+            self.volume.names.forget(dir.ino, name);
             return self.inline.inline_remove(handle, dir, hit.offset);
         };
         let mut content = handle.modify(leaf)?;
         leaf.new_edition(&mut content);
-        self.names.forget(dir.ino, name);
+        self.volume.names.forget(dir.ino, name);
         let room = uext4_ondisk::dir_remove(
             content.data_mut(),
             self.volume.dir_end(),
@@ -201,14 +201,14 @@ impl Directory {
     ) -> Result<()> {
         let file_type = self.volume.entry_type(file_type);
         let Some(leaf) = &hit.leaf else {
-            self.names.forget(dir.ino, name);
+            self.volume.names.forget(dir.ino, name);
             return self
                 .inline
                 .inline_replace(handle, dir, hit.offset, ino, file_type);
         };
         let mut content = handle.modify(leaf)?;
         leaf.new_edition(&mut content);
-        self.names.forget(dir.ino, name);
+        self.volume.names.forget(dir.ino, name);
         uext4_ondisk::dir_set_ino(
             content.data_mut(),
             self.volume.dir_end(),

@@ -18,13 +18,11 @@
 //! | `hashed` | the way down the tree, splitting |
 //! | `change` | adding, removing and changing entries |
 //! | `shared` | changes of entries beside others |
-//! | `name_cache` | names that were looked up |
 //! | `list` | reading a directory in the order of hashes |
 
 mod change;
 mod hashed;
 mod list;
-pub(crate) mod name_cache;
 pub(crate) mod shared;
 
 use crate::block_allocator::BlockAllocator;
@@ -36,7 +34,6 @@ use crate::mapping::Mapping;
 use crate::prelude::*;
 use crate::volume::Volume;
 use hashed::DxPath;
-use name_cache::NameCache;
 use uext4_ondisk::{Dirent, DxRootInfo, DxView};
 
 /// The longest name, in bytes.
@@ -122,7 +119,6 @@ pub struct Directory {
     pub(crate) table: Arc<InodeTable>,
     pub(crate) mapping: Arc<Mapping>,
     pub(crate) inline: Arc<InlineData>,
-    pub(crate) names: NameCache,
 }
 
 impl Directory {

@@ -351,7 +351,10 @@ impl FileIo {
                             privileged,
                         )?;
                     }
-                    self.publish_size(handle, inode, offset + n as u64, 0)
+                    self.publish_size(handle, inode, offset + n as u64, 0)?;
+                    let run = Run { pblk, len: blocks };
+                    self.volume.fast.note_blocks(handle, inode, lblk, run);
+                    Ok(())
                 })?;
                 Ok(n)
             }
@@ -380,7 +383,9 @@ impl FileIo {
         self.volume.with_handle(WRITE_CREDITS, |handle| {
             self.mapping.map_run(handle, inode, lblk, run, privileged)?;
             self.blocks.publish_run(handle, run)?;
-            self.publish_size(handle, inode, offset + n as u64, sectors)
+            self.publish_size(handle, inode, offset + n as u64, sectors)?;
+            self.volume.fast.note_blocks(handle, inode, lblk, run);
+            Ok(())
         })?;
         Ok(n)
     }
@@ -389,8 +394,11 @@ impl FileIo {
     fn publish_overwrite(&self, inode: &Inode, end: u64) -> Result<()> {
         inode.unflushed.add();
         if end > inode.size() {
-            self.volume
-                .with_handle(2, |handle| self.publish_size(handle, inode, end, 0))?;
+            self.volume.with_handle(2, |handle| {
+                self.publish_size(handle, inode, end, 0)?;
+                self.volume.fast.note(handle, inode);
+                Ok(())
+            })?;
         }
         Ok(())
     }
@@ -555,8 +563,11 @@ impl FileIo {
         // Data of an inode that left memory meanwhile counts for all.
         let (own, evicted) = (inode.unflushed.due(), self.table.unflushed_evicted.due());
         let tid = inode.sync_tid(data_only && !inode.is_dir());
-        self.volume
-            .sync_tid(tid, own.is_some() || evicted.is_some())?;
+        let unflushed = own.is_some() || evicted.is_some();
+        match inode.file_type {
+            FileType::Regular => self.volume.sync_file(tid, unflushed)?,
+            _ => self.volume.sync_tid(tid, unflushed)?,
+        }
         if let Some(writes) = own {
             inode.unflushed.paid(writes);
         }

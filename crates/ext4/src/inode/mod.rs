@@ -407,6 +407,15 @@ impl Inode {
         f(&content.data()[self.offset..end])
     }
 
+    /// Where it lies in its table.
+    pub(crate) fn place(&self) -> InodePlace {
+        InodePlace {
+            buffer: Arc::clone(&self.itable),
+            offset: self.offset,
+            slot: self.slot,
+        }
+    }
+
     /// Where its bytes are on the device, whose blocks have `block` bytes.
     pub(crate) fn place_bytes(&self, block: u64) -> u64 {
         self.itable.block() * block + self.offset as u64

@@ -142,6 +142,7 @@ impl InodeTable {
         let block = self.icache.block_of(u64::from(ino.0));
         self.icache.hint(block, |other: &Arc<Inode>| {
             if other.ino != ino && Arc::ptr_eq(&other.itable, buffer) {
+                handle.never_describe();
                 other.write_pending(handle, content, true);
             }
         });
@@ -162,8 +163,11 @@ impl InodeTable {
             inode.set_times_lazily(change, || self.lazytime.add(inode.ino));
             return Ok(());
         }
-        self.volume
-            .with_handle(1, |handle| self.update_inode(inode, handle, change))
+        self.volume.with_handle(1, |handle| {
+            self.update_inode(inode, handle, change)?;
+            self.volume.fast.note_times(handle, inode);
+            Ok(())
+        })
     }
 
     /// As [`InodeTable::change_times`], but false where it would have to wait, and then nothing changed.
@@ -186,6 +190,7 @@ impl InodeTable {
             return Ok(false);
         };
         self.update_inode_in(inode, &handle, content, change);
+        self.volume.fast.note_times(&handle, inode);
         handle.finish();
         Ok(true)
     }
@@ -244,6 +249,7 @@ impl InodeTable {
             let mut content = handle.modify(&inode.itable)?;
             inode.write_pending(handle, &mut content, false);
             self.write_pending_neighbours(handle, &mut content, &inode.itable, inode.ino);
+            self.volume.fast.note_times(handle, inode);
             Ok(())
         })
     }

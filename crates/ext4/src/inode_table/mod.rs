@@ -119,7 +119,16 @@ impl InodeTable {
         mut content: BufferWrite<'_>,
         change: impl FnOnce(&mut uext4_ondisk::Inode) -> R,
     ) -> R {
-        let result = inode.change(handle, &mut content, change);
+        let mut mode = None;
+        let result = inode.change(handle, &mut content, |disk| {
+            let before = disk.mode;
+            let result = change(disk);
+            mode = (disk.mode != before).then_some(disk.mode);
+            result
+        });
+        if mode.is_some() && inode.is_dir() {
+            self.volume.names.forget_passage(inode.ino);
+        }
         self.write_pending_neighbours(handle, &mut content, &inode.itable, inode.ino);
         result
     }

@@ -6,8 +6,10 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `path` | several components of a path at once |
 //! | `rename` | rename, exchange and whiteouts |
 
+mod path;
 mod rename;
 
 use crate::attributes::Attributes;
@@ -16,7 +18,6 @@ use crate::block_allocator::BlockAllocator;
 use crate::clock::now;
 use crate::deletion::{DELETE_CREDITS, DeletePlan, Deletion};
 use crate::directory::check_name;
-use crate::directory::name_cache::NameKey;
 use crate::directory::shared::{ForChange, MayAdd};
 use crate::directory::{Directory, Found, Hit, Vacancy};
 use crate::file::FileIo;
@@ -31,6 +32,7 @@ use crate::prelude::*;
 use crate::run::Run;
 use crate::volume::Volume;
 use crate::volume::handles::LazyHandle;
+use crate::volume::name_cache::NameKey;
 use uext4_ondisk::DevNo;
 use uext4_sync::probe::{self, Stage};
 use uext4_vfs::attr::NewKind;
@@ -99,8 +101,8 @@ impl Namei {
                 self.inodes.get_inode(parent)
             };
         }
-        let key = self.directories.names.key(dir.ino, name);
-        if let Some(known) = self.directories.names.get(key) {
+        let key = self.volume.names.key(dir.ino, name);
+        if let Some(known) = self.volume.names.get(key) {
             let Some(ino) = known.ino else {
                 return Err(Ext4Error::NotFound);
             };
@@ -115,7 +117,7 @@ impl Namei {
 
     /// Looks a name up in the blocks of a directory, and notes what is found.
     fn search(&self, dir: &InodeRef, name: &[u8], key: NameKey) -> Result<InodeRef> {
-        let place = self.directories.names.before_search(key);
+        let place = self.volume.names.before_search(key);
         let note = |ino| {
             if let Some(place) = place
                 && !dir.is_unlinked()
@@ -314,6 +316,9 @@ impl Namei {
             return Err(self.deletion.discard_new(late, &inode, why));
         }
         let touched = self.touch_dir(handle, dir, i32::from(is_dir));
+        if touched.is_ok() && acls.credits() == 0 {
+            self.volume.fast.note_made(handle, &inode, dir.ino, name);
+        }
         late.end(touched.map(|()| inode))
     }
 

@@ -12,14 +12,17 @@
 //! | `handles` | how operations start and end journal handles |
 //! | `error_state` | damage: recorded, and turned into an errno |
 //! | `host_space` | space on the host for metadata of sparse images |
+//! | `fast_changes` | what fast commits say |
 //! | `freeze_hook` | completing metadata blocks before the journal copies them |
 //! | `freeze` | the gate that changes pass |
 //! | `fixed_blocks` | blocks that belong to no file |
+//! | `name_cache` | names that were looked up |
 //! | `settings` | options that a remount changes |
 //! | `directory_format` | what the features say of directory blocks |
 
 mod directory_format;
 mod error_state;
+mod fast_changes;
 pub(crate) mod fixed_blocks;
 mod freeze;
 pub(crate) mod freeze_hook;
@@ -27,6 +30,7 @@ pub(crate) mod generations;
 pub(crate) mod groups;
 pub(crate) mod handles;
 mod host_space;
+pub(crate) mod name_cache;
 pub(crate) mod settings;
 mod superblock;
 
@@ -35,8 +39,10 @@ use crate::mmp::MmpHold;
 use crate::options::{DataMode, MountOptions};
 use crate::prelude::*;
 use crate::volume::error_state::ErrorState;
+use crate::volume::fast_changes::FastChanges;
 use crate::volume::freeze::FreezeGate;
 use crate::volume::generations::Generations;
+use crate::volume::name_cache::NameCache;
 use crate::volume::settings::Settings;
 use uext4_ondisk::CsumSeed;
 
@@ -62,6 +68,8 @@ pub struct Volume {
     read_only: AtomicBool,
     mounted: AtomicBool,
     errors: ErrorState,
+    pub(crate) names: NameCache,
+    pub(crate) fast: FastChanges,
     /// Against other hosts, of a file system with `mmp`.
     hold: Mutex<Option<MmpHold>>,
     /// Read by every operation, so on a line that nothing else writes.
@@ -89,6 +97,8 @@ impl Volume {
             read_only: AtomicBool::new(options.read_only),
             mounted: AtomicBool::new(false),
             errors: ErrorState::new(),
+            names: NameCache::new(),
+            fast: FastChanges::new(),
             hold: Mutex::new(&class::MMP, None),
             settings: CachePadded::new(Settings::new(
                 &options,

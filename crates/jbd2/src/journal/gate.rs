@@ -262,6 +262,11 @@ impl Journal {
         self.open_gate_locked(&mut self.state.lock());
     }
 
+    /// Lets handles of the transaction that was closed start again.
+    pub(crate) fn open_gate_again(&self) {
+        self.open_gate_locked(&mut self.state.lock());
+    }
+
     /// As [`Journal::open_gate`], after a round that was to empty the log: ends the wait for that before the gate opens.
     /// `done`: the log is empty.
     pub(crate) fn end_emptying(&self, room: i64, done: bool) {
@@ -306,7 +311,7 @@ mod tests {
     fn journal(room: i64) -> Journal {
         let cache = BufferCache::new(Arc::new(MemoryDevice::new(1 << 20)), 4096, 16);
         let options = JournalOptions::default();
-        Journal::new(Arc::new(cache), FIRST, room, room, true, &options)
+        Journal::new(Arc::new(cache), FIRST, room, room, (true, false), &options)
     }
 
     fn is_requested(journal: &Journal) -> bool {

@@ -34,7 +34,7 @@ pub struct Config {
 }
 
 /// The kinds that are explored.
-pub const CONFIGS: [Config; 5] = [
+pub const CONFIGS: [Config; 6] = [
     Config {
         name: "ordered",
         data: DataMode::Ordered,
@@ -62,6 +62,13 @@ pub const CONFIGS: [Config; 5] = [
         wraps: true,
         has_journal: true,
         features: "^orphan_file",
+    },
+    Config {
+        name: "fast-commit",
+        data: DataMode::Ordered,
+        wraps: false,
+        has_journal: true,
+        features: "fast_commit",
     },
     Config {
         name: "no-journal",
@@ -152,6 +159,24 @@ impl Base {
             len: (self.log.end - self.log.start) as u32,
         };
         LogMap::new(Arc::clone(device) as Arc<_>, BLOCK, vec![run])
+    }
+
+    /// Whether the area of fast commits begins with what is no part of one: of an older transaction, for which e2fsck 1.47 gives the log up.
+    pub fn has_old_fast_commits(&self, state: &ForkDevice) -> Result<bool> {
+        if !self.config.features.contains("fast_commit") {
+            return Ok(false);
+        }
+        let device = Arc::new(state.fork());
+        let map = self.log_map(&device);
+        let mut block = vec![0; BLOCK];
+        map.read(0, &mut block)?;
+        let sb = JournalSuper::parse(&block, BLOCK as u32)?;
+        if sb.is_empty() || sb.fast_commit_area().is_empty() {
+            return Ok(false);
+        }
+        map.read(sb.fast_commit_area().start, &mut block)?;
+        let is_used = block.first().is_some_and(|byte| *byte != 0);
+        Ok(is_used && uext4_jbd2::recover(&map, &*device)?.fast_commits.is_empty())
     }
 
     /// Mounts a copy of this image as sequences do.

@@ -187,6 +187,7 @@ impl<'a> Judge<'a> {
         self.judge_as(key, guarantees)?;
         let ask = match self.only {
             Some(_) => self.others.all(),
+            None if self.base.has_old_fast_commits(&state)? => None,
             None => self.others.wants(&state),
         };
         if let Some(ask) = ask {

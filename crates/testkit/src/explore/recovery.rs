@@ -60,7 +60,10 @@ pub fn replay(base: &Base, device: &Arc<ForkDevice>) -> Result<Option<Replay>> {
             device,
             writes: Mutex::new(&class::DEVICE, Vec::new()),
         };
-        uext4_jbd2::recover(&map, &spy)?;
+        let report = uext4_jbd2::recover(&map, &spy)?;
+        if !report.fast_commits.is_empty() {
+            return Ok(None);
+        }
         writes = spy.writes.into_inner();
         let free = free_blocks(&**device)?;
         if let Some((block, _)) = writes.iter().find(|(block, _)| free.contains(*block)) {

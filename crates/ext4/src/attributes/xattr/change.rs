@@ -349,6 +349,9 @@ impl Attributes {
         let _xattr = inode.xattr.lock();
         // A later reader waits for the lock.
         inode.acls.forget();
+        if inode.is_dir() {
+            self.volume.names.forget_passage(inode.ino);
+        }
         inode.xattr_snapshot.changed();
         if before.block != after.block {
             self.store_block(handle, inode, before, &after.block)?;

@@ -1,5 +1,5 @@
-//! Fast commits that another system left in the journal: replayed at mount, after the log, before
-//! orphans. This file system writes none.
+//! Fast commits in the journal, ours or another system's: replayed at mount, after the log, before
+//! orphans.
 //!
 //! # Data model
 //! The records say what an inode looks like, which blocks of a file are where, and what names came and

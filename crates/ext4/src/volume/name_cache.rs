@@ -2,11 +2,11 @@
 //!
 //! # Data model
 //! A table of slots, one for each name and those that share its place. A slot has a keyed hash of 96 bits of directory and name, and the
-//! inode's number; it holds no reference. A slot is good while its state is what it was filled with. The state is odd while it is filled.
+//! inode's number; it holds no reference. A directory that anyone may search is noted by its number with the empty name: its *passage*. A slot is good while its state is what it was filled with. The state is odd while it is filled.
 //!
 //! # Invariants
 //! - Each change of an entry changes the state of the name's slot ([`NameCache::forget`]) before it returns, and before the inode's number
-//!   can be another's.
+//!   can be another's. So do a change of a directory's mode or attributes, and its removal, with its passage.
 //! - What a search found enters a slot only if the state is what it was before the search.
 //!
 //! # Locking
@@ -153,6 +153,12 @@ impl NameCache {
         segment.get()?.get(key.at % SEGMENT)
     }
 
+    /// The key of a directory's passage.
+    #[inline]
+    pub fn passage(&self, dir: Ino) -> NameKey {
+        self.key(dir, b"")
+    }
+
     /// What is known of a name.
     #[inline]
     pub fn get(&self, key: NameKey) -> Option<Known<'_>> {
@@ -181,6 +187,11 @@ impl NameCache {
         state
             .is_multiple_of(2)
             .then_some(Unknown { slot, state, key })
+    }
+
+    /// Says that a directory may not be for anyone to search any more.
+    pub fn forget_passage(&self, dir: Ino) {
+        self.forget(dir, b"");
     }
 
     /// Says that a name became something else.

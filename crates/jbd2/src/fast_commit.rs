@@ -1,0 +1,226 @@
+//! Fast commits: what changed in the running transaction, as records in blocks of their own, instead of a commit of its blocks.
+//!
+//! # Data model
+//! Handles say whether the client can describe all that they changed ([`Handle::describe`](crate::Handle::describe)). A transaction in which one
+//! cannot is committed as ever. The client gives the records; what one fast commit says the next does not repeat.
+//!
+//! # Crash
+//! Fast commits are of the transaction that follows the last one in the log, which must not be empty: an empty log is not
+//! recovered. So while the running transaction has some, the log is not marked empty. An ordinary commit of the transaction replaces them, and marks
+//! their area unused. Data that records point to is durable before the fast commit is complete.
+//!
+//! Linux 6.18 refuses to mount if the first fast commit in the area is torn, and e2fsck 1.47 gives the log up then, and if the first is of an
+//! older transaction. So what the first begins with is written last, within a sector, and goes as soon as the transaction is committed.
+
+use crate::commit::Committer;
+use crate::error::Result;
+use crate::journal::Journal;
+use crate::log::Log;
+use std::sync::Arc;
+use std::time::Instant;
+use uext4_block::BlockDevice;
+use uext4_ondisk::{FastCommitBuilder, FastCommitRecord, Tid};
+use uext4_sync::atomic::Ordering::Relaxed;
+use uext4_sync::{class, order};
+
+/// What a device writes whole.
+const SECTOR: usize = 512;
+
+/// Where the next fast commit goes.
+#[derive(Debug, Default)]
+pub(crate) struct FastCommits {
+    /// The transaction that those in the area are of.
+    tid: u64,
+    /// Blocks of the area that they take.
+    used: u32,
+    /// When the first of them was.
+    since: Option<Instant>,
+    /// The area does not begin with one, not even of an older transaction.
+    is_clear: bool,
+}
+
+impl FastCommits {
+    /// The area is full of those of transaction `tid`.
+    pub fn full(tid: u64) -> FastCommits {
+        FastCommits {
+            tid,
+            used: u32::MAX,
+            ..FastCommits::default()
+        }
+    }
+
+    /// Whether transaction `tid` has some.
+    pub fn are_of(&self, tid: u64) -> bool {
+        self.tid == tid && self.used > 0
+    }
+}
+
+impl Log {
+    /// Blocks for fast commits.
+    pub(crate) fn has_fast_commits(&self) -> bool {
+        !self.sb.fast_commit_area().is_empty()
+    }
+
+    /// The blocks of a fast commit; none if there is no place for it.
+    pub(crate) fn encode_fast_commit(
+        &self,
+        tid: u64,
+        records: &[FastCommitRecord],
+    ) -> Option<Vec<u8>> {
+        if self.used == 0 {
+            return None;
+        }
+        let used = self.fast_used(tid);
+        let size = self.map.block_size();
+        let mut commit = FastCommitBuilder::new(size, Tid(tid as u32), used == 0);
+        records.iter().for_each(|record| commit.push(record));
+        let blocks = commit.finish();
+        let left = self
+            .sb
+            .fast_commit_area()
+            .len()
+            .checked_sub(used as usize)?;
+        (blocks.len() / size <= left).then_some(blocks)
+    }
+
+    fn fast_used(&self, tid: u64) -> u32 {
+        match self.fast.tid == tid {
+            true => self.fast.used,
+            false => 0,
+        }
+    }
+
+    /// Writes a fast commit and makes it durable, with all that was written to `device` before.
+    pub(crate) fn write_fast_commit(
+        &mut self,
+        tid: u64,
+        blocks: &[u8],
+        device: &Arc<dyn BlockDevice>,
+        barrier: bool,
+    ) -> Result<()> {
+        let size = self.map.block_size();
+        let used = self.fast_used(tid);
+        let at = self.sb.fast_commit_area().start + used;
+        let count = (blocks.len() / size) as u32;
+        self.fast.is_clear = false;
+        // The block that makes it complete is the last to be written.
+        let (end_at, end) = if used == 0 {
+            self.fast.since = Some(Instant::now());
+            let mut without_head = blocks.to_vec();
+            without_head.iter_mut().take(SECTOR).for_each(|b| *b = 0);
+            self.map.write(at, &without_head)?;
+            (at, blocks.split_at(size).0)
+        } else {
+            let (others, end) = blocks.split_at(blocks.len() - size);
+            self.map.write(at, others)?;
+            (at + count - 1, end)
+        };
+        if barrier {
+            self.flush_before_commit(device)?;
+            self.map.write_fua(end_at, end)?;
+        } else {
+            self.map.write(end_at, end)?;
+        }
+        self.fast.tid = tid;
+        self.fast.used = used + count;
+        Ok(())
+    }
+
+    /// Marks the area unused, unless it is, once the transaction that it is of is committed.
+    pub(crate) fn clear_fast_commits(&mut self, barrier: bool) -> Result<()> {
+        if self.fast.is_clear || !self.has_fast_commits() {
+            return Ok(());
+        }
+        self.fast = FastCommits {
+            is_clear: true,
+            ..FastCommits::default()
+        };
+        let at = self.sb.fast_commit_area().start;
+        let unused = vec![0; self.map.block_size()];
+        match barrier {
+            true => self.map.write_fua(at, &unused),
+            false => self.map.write(at, &unused),
+        }
+    }
+}
+
+impl Committer {
+    /// Makes durable what threads wait for with [`Journal::wait_fast_commit`].
+    pub(crate) fn fast_commit(&mut self) -> Result<()> {
+        let journal = Arc::clone(&self.journal);
+        let asked = journal.state.lock().fast_requested;
+        let tid = journal.close_gate();
+        journal.check_aborted()?;
+        let records = match journal.not_described.load(Relaxed) == tid {
+            true => None,
+            false => journal.client().and_then(|client| client.describe(tid)),
+        };
+        let blocks = match (&records, &self.log) {
+            (Some(records), _) if records.is_empty() => Some(Vec::new()),
+            (Some(records), Some(log)) => log.encode_fast_commit(tid, records),
+            _ => None,
+        };
+        let Some(blocks) = blocks else {
+            return self.commit();
+        };
+        journal.open_gate_again();
+        if let Some(log) = self.log.as_mut().filter(|_| !blocks.is_empty()) {
+            let barrier = journal.settings.barrier();
+            log.write_fast_commit(tid, &blocks, journal.cache().device(), barrier)?;
+            let counters = &journal.counters;
+            counters.fast_commits.fetch_add(1, Relaxed);
+            let bytes = blocks.len() as u64;
+            counters.journal_bytes.fetch_add(bytes, Relaxed);
+        }
+        journal.state.lock().fast_done = asked;
+        journal.done.notify_all();
+        Ok(())
+    }
+
+    /// Since when the running transaction has fast commits: its age, as they keep the commit thread from sleeping.
+    pub(crate) fn fast_since(&self) -> Option<Instant> {
+        let log = self.log.as_ref()?;
+        let is_running = log.fast.are_of(self.journal.running_tid());
+        log.fast.since.filter(|_| is_running)
+    }
+}
+
+impl Journal {
+    /// Says that no fast commit can be of transaction `tid`, which runs.
+    pub(crate) fn note_not_described(&self, tid: u64) {
+        // Handles of an older one may not end beside this.
+        if self.not_described.load(Relaxed) != tid {
+            self.not_described.store(tid, Relaxed);
+        }
+    }
+
+    /// As [`Journal::wait_commit`], by a fast commit where there can be one. Of the running transaction that one makes
+    /// durable what its handles have described, and the data that they published.
+    ///
+    /// # Locks
+    /// Waits; nothing of rank `handle` or below may be held.
+    ///
+    /// # Errors
+    /// As [`Journal::wait_commit`].
+    pub fn wait_fast_commit(&self, tid: u64) -> Result<()> {
+        order::Held::check(&class::HANDLE);
+        if !self.has_fast_commits() || self.not_described.load(Relaxed) == tid {
+            return self.wait_commit(tid);
+        }
+        let mut state = self.state.lock();
+        if self.running_tid() != tid {
+            drop(state);
+            return self.wait_commit(tid);
+        }
+        state.fast_requested += 1;
+        let asked = state.fast_requested;
+        self.work.notify_all();
+        while state.fast_done < asked && !self.is_committed(tid) {
+            if state.stopped || self.is_aborted() {
+                return Err(self.abort_error());
+            }
+            self.done.wait(&mut state);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! Fast commits: when there is one, what it holds, and what the next mount finds.
+
+use super::device::TestDevice;
+use super::setup::*;
+use crate::log::Log;
+use crate::transaction::Freed;
+use crate::{Journal, JournalClient, JournalError, LogFeatures, Opened};
+use std::sync::{Arc, Mutex};
+use uext4_block::BlockDevice;
+use uext4_ondisk::{FastCommitName, FastCommitRecord, Ino};
+
+/// Gives what is said to it, once.
+#[derive(Default)]
+struct Client(Mutex<Vec<FastCommitRecord>>);
+
+impl JournalClient for Client {
+    fn committed(&self, _tid: u64, _freed: &[Freed]) {
+        self.0.lock().unwrap().clear();
+    }
+    fn describe(&self, _tid: u64) -> Option<Vec<FastCommitRecord>> {
+        Some(std::mem::take(&mut *self.0.lock().unwrap()))
+    }
+    fn aborted(&self, _why: &JournalError) {}
+}
+
+fn record(i: u32) -> FastCommitRecord {
+    FastCommitRecord::Create(FastCommitName {
+        parent: Ino(2),
+        ino: Ino(i),
+        name: vec![b'n'; 200].into(),
+    })
+}
+
+const FAST: LogFeatures = LogFeatures {
+    fast_commits: true,
+    ..FEATURES
+};
+
+/// A journal with fast commits, its log in use.
+fn in_use() -> (Arc<TestDevice>, Arc<Client>, Arc<Journal>) {
+    let device = device_with(|raw| raw.num_fc_blks = 8.into());
+    let (cache, map) = (cache(&device), map(&device));
+    let journal = Journal::open(cache, map, FAST, options(), Opened::Empty).expect("opens");
+    let client = Arc::new(Client::default());
+    journal.set_client(Arc::clone(&client) as Arc<_>);
+    fill(&journal, &[HOME], 1).expect("changes");
+    journal.sync().expect("commits");
+    (device, client, journal)
+}
+
+/// Changes a block under a handle that says what it did, if `described`, and waits for that.
+fn change(journal: &Journal, client: &Client, i: u32, described: bool) -> u64 {
+    let handle = journal.start(1).expect("starts");
+    let buffer = journal.cache().get(HOME).expect("reads");
+    handle.modify(&buffer).expect("attaches").data_mut().fill(2);
+    if described {
+        client.0.lock().unwrap().push(record(i));
+        handle.describe();
+    }
+    let tid = handle.tid();
+    handle.finish();
+    journal.wait_fast_commit(tid).expect("is durable");
+    tid
+}
+
+/// The records that recovery finds when the power is lost now, and whether the block is as the log has it.
+fn left(device: &Arc<TestDevice>) -> (Vec<FastCommitRecord>, u8) {
+    let left = Arc::new(TestDevice::new(device.memory.clone(), BLOCK));
+    let report = crate::recover(&map(&left), &*left).expect("recovers");
+    (report.fast_commits, byte_at(&left.memory, HOME))
+}
+
+#[test]
+fn what_is_described_is_in_fast_commits_until_the_transaction_commits() {
+    let (device, client, journal) = in_use();
+    let before = journal.stats().commits;
+    for i in 1..=3 {
+        let tid = change(&journal, &client, i, true);
+        assert!(!journal.is_committed(tid));
+        assert_eq!(left(&device), ((1..=i).map(record).collect(), 1));
+    }
+    let stats = journal.stats();
+    assert_eq!((stats.fast_commits, stats.commits), (3, before));
+    journal
+        .wait_fast_commit(journal.running_tid())
+        .expect("has nothing to write");
+    assert_eq!(journal.stats().fast_commits, 3);
+
+    journal.sync().expect("commits");
+    assert_eq!(left(&device), (Vec::new(), 2));
+    let tid = change(&journal, &client, 4, true);
+    assert_eq!(
+        left(&device),
+        (vec![record(4)], 2),
+        "the area from its start"
+    );
+    assert!(!journal.is_committed(tid));
+    journal.stop();
+}
+
+#[test]
+fn what_one_handle_does_not_describe_is_committed() {
+    let (device, client, journal) = in_use();
+    let tid = change(&journal, &client, 1, true);
+    assert_eq!(change(&journal, &client, 2, false), tid);
+    assert!(journal.is_committed(tid));
+    assert_eq!(left(&device), (Vec::new(), 2));
+    let handle = journal.start(1).expect("starts");
+    handle.never_describe();
+    handle.describe();
+    let tid = handle.tid();
+    handle.finish();
+    change(&journal, &client, 3, true);
+    assert!(journal.is_committed(tid), "it never can be described");
+    assert_eq!(journal.stats().fast_commits, 1);
+    journal.stop();
+}
+
+#[test]
+fn what_has_no_place_is_committed() {
+    let (device, client, journal) = in_use();
+    // Seven blocks; one is left between them and the log.
+    let mut of = 0;
+    for i in 1..=8 {
+        of = change(&journal, &client, i, true);
+    }
+    assert!(journal.is_committed(of));
+    assert_eq!(journal.stats().fast_commits, 7);
+    assert_eq!(left(&device), (Vec::new(), 2));
+    let many = (0..60).map(record);
+    client.0.lock().unwrap().extend(many);
+    let tid = change(&journal, &client, 9, true);
+    assert!(journal.is_committed(tid), "more than the area holds");
+    journal.stop();
+}
+
+#[test]
+fn an_empty_log_has_none() {
+    let (device, client, journal) = in_use();
+    journal.flush_log().expect("empties");
+    let tid = change(&journal, &client, 1, true);
+    assert!(journal.is_committed(tid), "an empty log is not recovered");
+    change(&journal, &client, 2, true);
+    assert_eq!(left(&device).0, [record(2)]);
+    journal.flush_log().expect("empties");
+    assert!(crate::is_empty(&map(&device)).expect("reads"));
+    journal.stop();
+}
+
+#[test]
+fn a_log_with_fast_commits_is_not_marked_empty() {
+    let device = device_with(|raw| raw.num_fc_blks = 8.into());
+    let mut log = Log::open(map(&device), FAST, Opened::Empty).expect("opens");
+    let whole = Arc::clone(&device) as Arc<dyn BlockDevice>;
+    let tid = log.next_tid();
+    log.begin(tid).expect("writes");
+    log.block(HOME, &[4; BLOCK]).expect("takes it");
+    log.write_chunk().expect("writes");
+    log.commit(true).expect("writes");
+    let blocks = log.encode_fast_commit(tid + 1, &[record(1)]).expect("fits");
+    log.write_fast_commit(tid + 1, &blocks, &whole, true)
+        .expect("writes");
+    log.set_tail(None, tid + 1).expect("writes");
+    assert_eq!(left(&device).0, [record(1)]);
+    assert!(log.encode_fast_commit(tid + 1, &[record(2)]).is_none());
+    log.begin(tid + 1).expect("writes");
+    log.commit(true).expect("writes");
+    log.set_tail(None, tid + 2).expect("writes");
+    assert!(crate::is_empty(&map(&device)).expect("reads"));
+}
+
+#[test]
+fn a_fast_commit_that_fails_aborts_the_journal() {
+    let (device, client, journal) = in_use();
+    let handle = journal.start(1).expect("starts");
+    let buffer = journal.cache().get(HOME).expect("reads");
+    handle.modify(&buffer).expect("attaches").data_mut().fill(2);
+    client.0.lock().unwrap().push(record(1));
+    handle.describe();
+    let tid = handle.tid();
+    handle.finish();
+    device.fail(|_| Some(5));
+    journal.wait_fast_commit(tid).expect_err("the device fails");
+    assert!(journal.is_aborted());
+    journal
+        .wait_fast_commit(tid)
+        .expect_err("nothing is durable any more");
+    journal.stop();
+}
