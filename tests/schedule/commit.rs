@@ -178,6 +178,54 @@ fn power_loss(base: &Base, variant: IallocVariant) {
     }
 }
 
+/// Two threads sync files that they make, by fast commits where these can be, a third everything; then the power is lost at each
+/// sync's end.
+fn fast_commits(base: &Base) {
+    const BYTES: usize = 700;
+    let device: Device = Arc::new(RecordDevice::new(base.device()).expect("record"));
+    let fs = mount(device.clone(), MountOptions::default());
+    let writers = ["a", "b"].map(|path| {
+        let (fs, device) = (Arc::clone(&fs), device.clone());
+        thread::spawn(move || {
+            let dir = file_system::dir(&fs, path);
+            ["1", "2"].map(|name| {
+                let file = fs.make(&dir, name, &FILE);
+                let data = [name.as_bytes()[0]; BYTES];
+                fs.files.write(&file, 0, &data, true).expect("writes");
+                fs.files.fsync(&file, false).expect("durable");
+                (path, name, device.ops_len())
+            })
+        })
+    });
+    let syncer = thread::spawn({
+        let fs = Arc::clone(&fs);
+        move || fs.sync().expect("sync")
+    });
+    let kept: Vec<_> = writers
+        .into_iter()
+        .flat_map(|writer| writer.join().expect("no panic"))
+        .collect();
+    syncer.join().expect("no panic");
+    fs.unmount().expect("unmount");
+    assert_clean(&*device);
+
+    let log = device.log();
+    let mut replayer = log.replayer();
+    for (_, _, cut) in &kept {
+        let seed = thread_rng().r#gen();
+        let image = Arc::new(replayer.image_at(&Cut::at(*cut).seeded(seed)));
+        let fs = mount(image.clone(), MountOptions::default());
+        for (path, name, _) in kept.iter().filter(|(_, _, at)| at <= cut) {
+            let file = fs.get(&file_system::dir(&fs, path), name);
+            let mut data = [0; BYTES];
+            let read = fs.files.read(&file, 0, &mut data).expect("reads");
+            assert_eq!((read, data), (BYTES, [name.as_bytes()[0]; BYTES]));
+        }
+        fs.unmount().expect("unmount");
+        assert_clean(&*image);
+    }
+}
+
 /// The file system is dropped, not unmounted, while the commit thread reports to it which blocks are free.
 fn dropped(base: &Base, variant: IallocVariant) {
     let device = base.device();
@@ -217,6 +265,15 @@ fn explore_variants(scenario: fn(&Base, IallocVariant)) {
 #[test]
 fn shuttle_power_loss() {
     explore_variants(power_loss);
+}
+
+#[test]
+fn shuttle_fast_commits() {
+    let base = Base::make(Shape {
+        features: "fast_commit",
+        ..SMALL
+    });
+    explore(move || fast_commits(&base));
 }
 
 #[test]

@@ -186,6 +186,12 @@ impl Committer {
 }
 
 impl Journal {
+    /// Whether there may be a fast commit of transaction `tid`, which runs.
+    #[inline]
+    pub fn can_fast_commit(&self, tid: u64) -> bool {
+        self.has_fast_commits() && self.not_described.load(Relaxed) != tid
+    }
+
     /// Says that no fast commit can be of transaction `tid`, which runs.
     pub(crate) fn note_not_described(&self, tid: u64) {
         // Handles of an older one may not end beside this.
@@ -204,7 +210,7 @@ impl Journal {
     /// As [`Journal::wait_commit`].
     pub fn wait_fast_commit(&self, tid: u64) -> Result<()> {
         order::Held::check(&class::HANDLE);
-        if !self.has_fast_commits() || self.not_described.load(Relaxed) == tid {
+        if !self.can_fast_commit(tid) {
             return self.wait_commit(tid);
         }
         let mut state = self.state.lock();

@@ -12,6 +12,8 @@ use crate::prelude::*;
 use crate::run::Run;
 use uext4_ondisk::FastCommitName;
 
+/// More files than that are committed: a fast commit of them all would have no place.
+const FILES_MAX: usize = 1024;
 /// The most blocks of an extent that is written.
 const EXTENT_BLOCKS_MAX: u16 = 1 << 15;
 /// Where an inode says how many bytes its fields take past the first 128.
@@ -87,7 +89,7 @@ impl FastChanges {
     }
 
     fn note_with(&self, handle: &Handle<'_>, inode: &Inode, more: impl FnOnce(&mut Changed)) {
-        if !handle.journal().has_fast_commits() || !can_be_described(inode) {
+        if !handle.journal().can_fast_commit(handle.tid()) || !can_be_described(inode) {
             return;
         }
         let mut running = self.running.lock();
@@ -96,6 +98,11 @@ impl FastChanges {
                 tid: handle.tid(),
                 inodes: BTreeMap::new(),
             };
+        }
+        if running.inodes.len() >= FILES_MAX {
+            running.inodes.clear();
+            drop(running);
+            return handle.never_describe();
         }
         let changed = running.inodes.entry(inode.ino).or_insert_with(|| Changed {
             place: inode.place(),
@@ -167,4 +174,45 @@ fn can_be_described(inode: &Inode) -> bool {
         && inode.has_extents()
         && !inode.is_inline()
         && !inode.is_unlinked()
+}
+
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests {
+    use super::*;
+    use crate::fixture::*;
+    use crate::{Ext4, InodeRef};
+
+    /// What a sync of a file added to the fast commits and to the commits.
+    fn synced(fs: &Ext4, node: &InodeRef) -> (u64, u64) {
+        let before = fs.volume.journal().stats();
+        fs.files.fsync(node, false).expect("durable");
+        let after = fs.volume.journal().stats();
+        (
+            after.fast_commits - before.fast_commits,
+            after.commits - before.commits,
+        )
+    }
+
+    #[test]
+    fn what_can_be_described_is_not_committed() {
+        let device = image(64 << 20, "fast_commit");
+        let fs = mount(&device);
+        let first = file(&fs, "first");
+        assert_eq!(synced(&fs, &first), (1, 0));
+        let other = file(&fs, "other");
+        fs.files.write(&other, 0, &[1; 5000], true).expect("writes");
+        assert_eq!(synced(&fs, &first), (1, 0), "all that was noted");
+        assert_eq!(synced(&fs, &other), (0, 0), "nothing is left to write");
+        fs.files.write(&first, 9, &[2; 9], true).expect("writes");
+        assert_eq!(synced(&fs, &first), (1, 0));
+        fs.files.truncate(&other, 100).expect("cuts");
+        assert_eq!(synced(&fs, &other), (0, 1), "what is cut is not described");
+        assert_eq!(synced(&fs, &first), (0, 0), "it was committed with it");
+        let many: Vec<_> = (0..=FILES_MAX)
+            .map(|i| file(&fs, &format!("f{i}")))
+            .collect();
+        assert_eq!(synced(&fs, &many[0]), (0, 1));
+        drop((first, other, many));
+        fs.unmount().expect("unmounts");
+    }
 }
