@@ -1,4 +1,10 @@
 //! The commit thread: closes the running transaction, copies it to the log, makes it durable.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `fast_commit` | fast commits |
+
+mod fast_commit;
 
 use crate::buffer::Buffer;
 use crate::error::{JournalError, Result};

@@ -2,8 +2,10 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `fast_commit` | waiting for fast commits |
 //! | `gate` | starting handles and reserving blocks |
 
+mod fast_commit;
 mod gate;
 
 use crate::buffer::BufferCache;

@@ -28,7 +28,6 @@
 //! | [`handle`] | a handle |
 //! | [`transaction`] | what a transaction holds |
 //! | [`commit`] | the commit thread |
-//! | `fast_commit` | fast commits |
 //! | [`checkpoint`], `in_place` | writing in place |
 //! | [`log`] | the log: head, tail, room |
 //! | [`map`] | where the log lies on the device |
@@ -43,7 +42,6 @@ pub mod checkpoint;
 mod client;
 pub mod commit;
 pub mod error;
-mod fast_commit;
 pub mod handle;
 mod in_place;
 pub mod journal;

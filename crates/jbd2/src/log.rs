@@ -3,10 +3,16 @@
 //! # Invariants
 //! Blocks from the tail to the head belong to transactions that are not all in place. The superblock
 //! names the tail, durably, before the blocks behind it are written again.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `fast_commits` | fast commits, in the area behind the log |
+
+mod fast_commits;
 
 use crate::error::{JournalError, Result};
-use crate::fast_commit::FastCommits;
 use crate::map::LogMap;
+use fast_commits::FastCommits;
 use std::sync::Arc;
 use uext4_block::BlockDevice;
 use uext4_ondisk::{
@@ -37,13 +43,13 @@ pub enum Opened {
 /// A log that is open for writing.
 #[derive(Debug)]
 pub(crate) struct Log {
-    pub(crate) map: LogMap,
-    pub(crate) sb: JournalSuper,
+    map: LogMap,
+    sb: JournalSuper,
     format: JournalFormat,
     /// The next block to be written.
     head: u32,
     /// Blocks from the tail to the head.
-    pub(crate) used: u32,
+    used: u32,
     pub(crate) fast: FastCommits,
     /// The transaction being written.
     tid: Tid,

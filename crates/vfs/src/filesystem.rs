@@ -85,7 +85,7 @@ pub trait FileSystem: Send + Sync + 'static {
 
     /// Looks up leading components of `path`, which is relative, at once, where that costs less than one by one: the node that they lead to, and how many
     /// bytes of the path they take. All but the last of the path are directories; that one is looked up only `with_last` and if no slash
-    /// follows it, and is no symbolic link. None if the first is to be looked up by [`FileSystem::lookup`], as are dots.
+    /// follows it and it is not a symbolic link. None if the first is to be looked up by [`FileSystem::lookup`], as are dots.
     ///
     /// # Errors
     /// `ENOTDIR`: `dir` is none. `EACCES`: no search permission on `dir`.

@@ -52,7 +52,7 @@ impl FastChanges {
         self.note_with(handle, inode, |_| {});
     }
 
-    /// Notes that timestamps changed. Of what is no file a sync commits the transaction.
+    /// Notes that timestamps changed. A sync of a directory commits the transaction.
     pub fn note_times(&self, handle: &Handle<'_>, inode: &Inode) {
         match inode.is_dir() {
             true => handle.describe(),
@@ -141,7 +141,7 @@ impl FastChanges {
 }
 
 impl Changed {
-    /// Adds an extent, to the last one if it goes on there.
+    /// Adds an extent, to the last one if it continues that.
     fn add(&mut self, extent: Extent) {
         if let Some(last) = self.extents.last_mut()
             && last.end() == u64::from(extent.lblk.0)

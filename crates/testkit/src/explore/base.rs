@@ -161,7 +161,7 @@ impl Base {
         LogMap::new(Arc::clone(device) as Arc<_>, BLOCK, vec![run])
     }
 
-    /// Whether the area of fast commits begins with what is no part of one: of an older transaction, for which e2fsck 1.47 gives the log up.
+    /// Whether the area of fast commits begins with one of an older transaction, for which e2fsck 1.47 gives the log up.
     pub fn has_old_fast_commits(&self, state: &ForkDevice) -> Result<bool> {
         if !self.config.features.contains("fast_commit") {
             return Ok(false);

@@ -12,16 +12,12 @@
 //! Linux 6.18 refuses to mount if the first fast commit in the area is torn, and e2fsck 1.47 gives the log up then, and if the first is of an
 //! older transaction. So what the first begins with is written last, within a sector, and goes as soon as the transaction is committed.
 
-use crate::commit::Committer;
+use super::Log;
 use crate::error::Result;
-use crate::journal::Journal;
-use crate::log::Log;
 use std::sync::Arc;
 use std::time::Instant;
 use uext4_block::BlockDevice;
 use uext4_ondisk::{FastCommitBuilder, FastCommitRecord, Tid};
-use uext4_sync::atomic::Ordering::Relaxed;
-use uext4_sync::{class, order};
 
 /// What a device writes whole.
 const SECTOR: usize = 512;
@@ -47,6 +43,11 @@ impl FastCommits {
             used: u32::MAX,
             ..FastCommits::default()
         }
+    }
+
+    /// When the first of transaction `tid` was, if it has some.
+    pub fn since(&self, tid: u64) -> Option<Instant> {
+        self.since.filter(|_| self.are_of(tid))
     }
 
     /// Whether transaction `tid` has some.
@@ -141,92 +142,5 @@ impl Log {
             true => self.map.write_fua(at, &unused),
             false => self.map.write(at, &unused),
         }
-    }
-}
-
-impl Committer {
-    /// Makes durable what threads wait for with [`Journal::wait_fast_commit`].
-    pub(crate) fn fast_commit(&mut self) -> Result<()> {
-        let journal = Arc::clone(&self.journal);
-        let asked = journal.state.lock().fast_requested;
-        let tid = journal.close_gate();
-        journal.check_aborted()?;
-        let records = match journal.not_described.load(Relaxed) == tid {
-            true => None,
-            false => journal.client().and_then(|client| client.describe(tid)),
-        };
-        let blocks = match (&records, &self.log) {
-            (Some(records), _) if records.is_empty() => Some(Vec::new()),
-            (Some(records), Some(log)) => log.encode_fast_commit(tid, records),
-            _ => None,
-        };
-        let Some(blocks) = blocks else {
-            return self.commit();
-        };
-        journal.open_gate_again();
-        if let Some(log) = self.log.as_mut().filter(|_| !blocks.is_empty()) {
-            let barrier = journal.settings.barrier();
-            log.write_fast_commit(tid, &blocks, journal.cache().device(), barrier)?;
-            let counters = &journal.counters;
-            counters.fast_commits.fetch_add(1, Relaxed);
-            let bytes = blocks.len() as u64;
-            counters.journal_bytes.fetch_add(bytes, Relaxed);
-        }
-        journal.state.lock().fast_done = asked;
-        journal.done.notify_all();
-        Ok(())
-    }
-
-    /// Since when the running transaction has fast commits: its age, as they keep the commit thread from sleeping.
-    pub(crate) fn fast_since(&self) -> Option<Instant> {
-        let log = self.log.as_ref()?;
-        let is_running = log.fast.are_of(self.journal.running_tid());
-        log.fast.since.filter(|_| is_running)
-    }
-}
-
-impl Journal {
-    /// Whether there may be a fast commit of transaction `tid`, which runs.
-    #[inline]
-    pub fn can_fast_commit(&self, tid: u64) -> bool {
-        self.has_fast_commits() && self.not_described.load(Relaxed) != tid
-    }
-
-    /// Says that no fast commit can be of transaction `tid`, which runs.
-    pub(crate) fn note_not_described(&self, tid: u64) {
-        // Handles of an older one may not end beside this.
-        if self.not_described.load(Relaxed) != tid {
-            self.not_described.store(tid, Relaxed);
-        }
-    }
-
-    /// As [`Journal::wait_commit`], by a fast commit where there can be one. Of the running transaction that one makes
-    /// durable what its handles have described, and the data that they published.
-    ///
-    /// # Locks
-    /// Waits; nothing of rank `handle` or below may be held.
-    ///
-    /// # Errors
-    /// As [`Journal::wait_commit`].
-    pub fn wait_fast_commit(&self, tid: u64) -> Result<()> {
-        order::Held::check(&class::HANDLE);
-        if !self.can_fast_commit(tid) {
-            return self.wait_commit(tid);
-        }
-        let mut state = self.state.lock();
-        if self.running_tid() != tid {
-            drop(state);
-            return self.wait_commit(tid);
-        }
-        state.fast_requested += 1;
-        let asked = state.fast_requested;
-        self.work.notify_all();
-        while state.fast_done < asked && !self.is_committed(tid) {
-            if state.stopped || self.is_aborted() {
-                return Err(self.abort_error());
-            }
-            self.done.wait(&mut state);
-        }
-        Ok(())
     }
 }
