@@ -117,7 +117,10 @@ mod tests {
                 device
                     .read_at(SUPERBLOCK_OFFSET, &mut whole)
                     .expect("reads");
-                assert_eq!(whole, after, "what was torn is whole before the log is used");
+                assert_eq!(
+                    whole, after,
+                    "what was torn is whole before the log is used"
+                );
             }
         }
         let mut other = after;

@@ -347,9 +347,9 @@ impl Attributes {
                 .add_features(handle, Compat::EXT_ATTR, RoCompat::empty())?;
         }
         let _xattr = inode.xattr.lock();
-        // A later reader waits for the lock.
-        inode.acls.forget();
+        // In this order: from here on readers wait for the lock, and what they found before is not kept.
         inode.xattr_snapshot.changed();
+        inode.acls.forget();
         if before.block != after.block {
             self.store_block(handle, inode, before, &after.block)?;
         }
