@@ -1,6 +1,7 @@
 //! Concurrent operations, schedule by schedule (`make shuttle`).
 #![cfg(shuttle)]
 
+mod access;
 mod block_allocation;
 mod commit;
 mod direct_io;

@@ -14,8 +14,9 @@ use crate::log::Log;
 use crate::transaction::{Committed, Lists};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use uext4_sync::atomic::Ordering;
+use uext4_sync::clock;
 
 /// The commit thread's own state.
 pub(crate) struct Committer {
@@ -24,6 +25,8 @@ pub(crate) struct Committer {
     pub log: Option<Log>,
     /// Committed transactions that still need their log, oldest first.
     pub committed: VecDeque<Committed>,
+    /// Where the time that the running transaction may take began, since 1970: no later than it.
+    pub since: Duration,
 }
 
 /// What the commit thread found to do.
@@ -57,6 +60,7 @@ impl Committer {
             journal,
             log,
             committed: VecDeque::new(),
+            since: clock::since_epoch(),
         }
     }
 
@@ -75,29 +79,35 @@ impl Committer {
         }
     }
 
-    fn wait_for_work(&self) -> Work {
-        let journal = &self.journal;
+    fn wait_for_work(&mut self) -> Work {
+        let journal = Arc::clone(&self.journal);
         let mut state = journal.state.lock();
         loop {
+            let now = clock::since_epoch();
+            // The clock may have been set back.
+            self.since = self.since.min(now);
+            let interval = journal.settings.commit_interval();
+            let left = interval.saturating_sub(now - self.since);
+            let fast = state.fast_requested > state.fast_done;
             let running = journal.running_tid();
             let mut work = Work {
-                commit: state.requested >= running,
-                fast: state.fast_requested > state.fast_done,
+                // Fast commits do not put an old transaction's off.
+                commit: state.requested >= running || fast && left.is_zero(),
+                fast,
                 room: std::mem::take(&mut state.need_room),
                 empty: state.need_empty,
                 stop: state.stop,
             };
-            let interval = journal.settings.commit_interval();
-            let age = self.fast_since().map(|since| since.elapsed());
-            work.commit |= age.is_some_and(|age| age >= interval);
             let is_any = work.commit || work.fast || work.room || work.empty || work.stop;
             if is_any || journal.is_aborted() {
                 state.round += 1;
                 return work;
             }
-            let sleep = interval.saturating_sub(age.unwrap_or_default());
-            let old = journal.work.wait_for(&mut state, sleep);
-            if old && journal.reserved() > 0 {
+            if !journal.work.wait_for(&mut state, left) {
+                continue;
+            }
+            self.since = clock::since_epoch();
+            if journal.reserved() > 0 {
                 state.round += 1;
                 work.commit = true;
                 return work;
@@ -135,6 +145,7 @@ impl Committer {
         let start = Instant::now();
         let asked = self.journal.state.lock().fast_requested;
         let (tid, lists) = self.close_transaction()?;
+        self.since = clock::since_epoch();
         let blocks = lists.buffers.len() as i64 + (lists.revoked.len() / 64) as i64;
         let room = self
             .log

@@ -321,8 +321,8 @@ fn set_features(map: &LogMap, mut sb: JournalSuper, features: LogFeatures) -> Re
         want |= JournalIncompat::BIT64;
     }
     // While there may be some, their blocks are reserved.
-    let fast_commits = features.fast_commits || !sb.is_empty();
-    want.set(JournalIncompat::FAST_COMMIT, fast_commits);
+    let reserves = features.fast_commits && sb.has_room_for_fast_commits() || !sb.is_empty();
+    want.set(JournalIncompat::FAST_COMMIT, reserves);
     if features.checksums && !want.contains(JournalIncompat::CSUM_V2) {
         want |= JournalIncompat::CSUM_V3;
     }

@@ -94,16 +94,18 @@ impl FastCommitBuilder {
         };
         if is_first {
             // No features.
-            commit.record(TAG_HEAD, &[&[0; 4], &tid.0.to_le_bytes()]);
+            let fits = commit.record(TAG_HEAD, &[&[0; 4], &tid.0.to_le_bytes()]);
+            debug_assert!(fits);
         }
         commit
     }
 
-    /// Adds a record.
-    pub fn push(&mut self, record: &FastCommitRecord) {
+    /// Adds a record; false, and nothing is added, if a block has no room for it.
+    #[must_use]
+    pub fn push(&mut self, record: &FastCommitRecord) -> bool {
         let named = |commit: &mut Self, tag, of: &FastCommitName| {
             let (parent, ino) = (of.parent.0.to_le_bytes(), of.ino.0.to_le_bytes());
-            commit.record(tag, &[&parent, &ino, &of.name]);
+            commit.record(tag, &[&parent, &ino, &of.name])
         };
         match record {
             FastCommitRecord::AddRange { ino, extent } => {
@@ -116,17 +118,17 @@ impl FastCommitBuilder {
                     &high.to_le_bytes(),
                     &(extent.pblk.0 as u32).to_le_bytes(),
                 ];
-                self.record(TAG_ADD_RANGE, &value);
+                self.record(TAG_ADD_RANGE, &value)
             }
             FastCommitRecord::DelRange { ino, lblk, len } => {
                 let words = [ino.0, lblk.0, *len].map(u32::to_le_bytes);
-                self.record(TAG_DEL_RANGE, &[&words.concat()]);
+                self.record(TAG_DEL_RANGE, &[&words.concat()])
             }
             FastCommitRecord::Create(of) => named(self, TAG_CREATE, of),
             FastCommitRecord::Link(of) => named(self, TAG_LINK, of),
             FastCommitRecord::Unlink(of) => named(self, TAG_UNLINK, of),
             FastCommitRecord::Inode { ino, raw } => {
-                self.record(TAG_INODE, &[&ino.0.to_le_bytes(), raw]);
+                self.record(TAG_INODE, &[&ino.0.to_le_bytes(), raw])
             }
         }
     }
@@ -145,11 +147,15 @@ impl FastCommitBuilder {
         self.bytes
     }
 
-    fn record(&mut self, tag: u16, value: &[&[u8]]) {
+    fn record(&mut self, tag: u16, value: &[&[u8]]) -> bool {
         let len = value.iter().map(|part| part.len()).sum();
+        if RECORD_HEADER + len + RECORD_HEADER > self.block_size {
+            return false;
+        }
         self.fill_block_unless(RECORD_HEADER + len);
         self.header(tag, len);
         value.iter().for_each(|part| self.bytes.extend(*part));
+        true
     }
 
     fn header(&mut self, tag: u16, len: usize) {
@@ -427,7 +433,7 @@ mod tests {
         let mut area = Vec::new();
         for (i, some) in records.chunks(2).enumerate() {
             let mut commit = FastCommitBuilder::new(1024, TID, i == 0);
-            some.iter().for_each(|record| commit.push(record));
+            assert!(some.iter().all(|record| commit.push(record)));
             area.extend(commit.finish());
         }
         assert_eq!(area.len(), 3 * 1024);
@@ -442,11 +448,23 @@ mod tests {
             let record = FastCommitRecord::Inode { ino, raw };
             let records = vec![record; 9];
             let mut commit = FastCommitBuilder::new(1024, TID, true);
-            records.iter().for_each(|record| commit.push(record));
+            assert!(records.iter().all(|record| commit.push(record)));
             let area = commit.finish();
             assert!(area.len().is_multiple_of(1024));
             assert_eq!(scan(&area).unwrap(), records, "{len}");
         }
+    }
+
+    #[test]
+    fn a_record_longer_than_a_block_is_not_added() {
+        let record = |len| FastCommitRecord::Inode {
+            ino: Ino(12),
+            raw: vec![1; len].into(),
+        };
+        let mut commit = FastCommitBuilder::new(1024, TID, true);
+        assert!(!commit.push(&record(1024 - 11)));
+        assert!(commit.push(&record(1024 - 12)));
+        assert_eq!(scan(&commit.finish()).unwrap(), [record(1024 - 12)]);
     }
 
     #[test]

@@ -284,10 +284,24 @@ impl JournalSuper {
         if !self.incompat.contains(JournalIncompat::FAST_COMMIT) {
             return 0;
         }
+        self.wanted_fast_commit_blocks()
+    }
+
+    fn wanted_fast_commit_blocks(&self) -> u32 {
         match self.raw.num_fc_blks.get() {
             0 => FAST_COMMIT_BLOCKS_DEFAULT,
             n => n,
         }
+    }
+
+    /// Whether enough blocks are left beside those for fast commits; Linux asks for [`JOURNAL_BLOCKS_MIN`].
+    pub fn has_room_for_fast_commits(&self) -> bool {
+        let left = self
+            .raw
+            .maxlen
+            .get()
+            .checked_sub(self.wanted_fast_commit_blocks());
+        left.is_some_and(|left| left >= JOURNAL_BLOCKS_MIN)
     }
 
     /// First block after those of ordinary transactions.

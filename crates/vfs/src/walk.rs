@@ -123,6 +123,8 @@ struct Walk<'a, 'p, F: FileSystem> {
     /// The rest of the path, after links already read.
     rest: Cow<'p, [u8]>,
     links: u32,
+    /// The file system may look up several components at once, as far as it is known.
+    skips: bool,
 }
 
 /// One component of a path.
@@ -153,16 +155,19 @@ impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
             at: Cow::Borrowed(at),
             rest: Cow::Borrowed(path),
             links: 0,
+            skips: true,
         })
     }
 
     /// Takes off the rest what the file system looks up at once, the last component only `with_last`.
     fn skip_known(&mut self, with_last: bool) -> Result<()> {
-        if self.rest.iter().all(|&b| b == b'/') {
+        if !self.skips || self.rest.iter().all(|&b| b == b'/') {
             return Ok(());
         }
         let (fs, caller) = (self.fs, self.caller);
-        if let Some((node, taken)) = fs.lookup_known(caller, &self.at, &self.rest, with_last)? {
+        let known = fs.lookup_known(caller, &self.at, &self.rest, with_last)?;
+        self.skips = known.is_some();
+        if let Some((node, taken)) = known {
             self.at = Cow::Owned(node);
             match &mut self.rest {
                 Cow::Borrowed(rest) => *rest = &rest[taken..],
@@ -218,6 +223,7 @@ impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
         }
         target.extend_from_slice(&self.rest);
         self.rest = Cow::Owned(target);
+        self.skips = true;
         Ok(())
     }
 

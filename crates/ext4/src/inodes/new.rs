@@ -80,6 +80,12 @@ impl Inodes {
         let mut content = handle.modify(&buffer)?;
         let raw = place.raw_mut(&mut content, &self.volume.params);
         let mut disk = self.new_disk_inode(new, links, self.generator.draw(raw_generation(raw)));
+        let attributes = GOOD_OLD_INODE_SIZE + usize::from(disk.extra_isize);
+        let rest = raw.get(attributes..).unwrap_or(&[]);
+        if rest.iter().any(|&byte| byte != 0) {
+            // They would stay, as a fast commit has the fields alone.
+            handle.never_describe();
+        }
         raw.fill(0);
         self.inline.encode_new_inode(&mut disk, raw);
         buffer.mark_dirty(1 << place.slot);

@@ -3,11 +3,10 @@
 use super::Committer;
 use crate::error::Result;
 use std::sync::Arc;
-use std::time::Instant;
 use uext4_sync::atomic::Ordering::Relaxed;
 
 impl Committer {
-    /// Makes durable what threads wait for with [`Journal::wait_fast_commit`].
+    /// Makes durable what threads wait for with [`crate::Journal::wait_fast_commit`].
     pub(crate) fn fast_commit(&mut self) -> Result<()> {
         let journal = Arc::clone(&self.journal);
         let asked = journal.state.lock().fast_requested;
@@ -37,11 +36,5 @@ impl Committer {
         journal.state.lock().fast_done = asked;
         journal.done.notify_all();
         Ok(())
-    }
-
-    /// Since when the running transaction has fast commits: its age, as they keep the commit thread from sleeping.
-    pub(crate) fn fast_since(&self) -> Option<Instant> {
-        let log = self.log.as_ref()?;
-        log.fast.since(self.journal.running_tid())
     }
 }

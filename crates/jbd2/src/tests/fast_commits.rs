@@ -6,6 +6,7 @@ use crate::log::Log;
 use crate::transaction::Freed;
 use crate::{Journal, JournalClient, JournalError, LogFeatures, Opened};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use uext4_block::BlockDevice;
 use uext4_ondisk::{FastCommitName, FastCommitRecord, Ino};
 
@@ -38,8 +39,8 @@ const FAST: LogFeatures = LogFeatures {
 
 /// A journal with fast commits, its log in use.
 fn in_use() -> (Arc<TestDevice>, Arc<Client>, Arc<Journal>) {
-    let device = device_with(|raw| raw.num_fc_blks = 8.into());
-    let (cache, map) = (cache(&device), map(&device));
+    let device = device_with_fast_commits();
+    let (cache, map) = (cache(&device), map_with_fast_commits(&device));
     let journal = Journal::open(cache, map, FAST, options(), Opened::Empty).expect("opens");
     let client = Arc::new(Client::default());
     journal.set_client(Arc::clone(&client) as Arc<_>);
@@ -66,7 +67,7 @@ fn change(journal: &Journal, client: &Client, i: u32, described: bool) -> u64 {
 /// The records that recovery finds when the power is lost now, and whether the block is as the log has it.
 fn left(device: &Arc<TestDevice>) -> (Vec<FastCommitRecord>, u8) {
     let left = Arc::new(TestDevice::new(device.memory.clone(), BLOCK));
-    let report = crate::recover(&map(&left), &*left).expect("recovers");
+    let report = crate::recover(&map_with_fast_commits(&left), &*left).expect("recovers");
     (report.fast_commits, byte_at(&left.memory, HOME))
 }
 
@@ -119,18 +120,49 @@ fn what_one_handle_does_not_describe_is_committed() {
 #[test]
 fn what_has_no_place_is_committed() {
     let (device, client, journal) = in_use();
-    // Seven blocks; one is left between them and the log.
+    // Six: one block is between them and the log, and the last is not used.
     let mut of = 0;
-    for i in 1..=8 {
+    for i in 1..=7 {
         of = change(&journal, &client, i, true);
     }
     assert!(journal.is_committed(of));
-    assert_eq!(journal.stats().fast_commits, 7);
+    assert_eq!(journal.stats().fast_commits, 6);
     assert_eq!(left(&device), (Vec::new(), 2));
     let many = (0..60).map(record);
     client.0.lock().unwrap().extend(many);
     let tid = change(&journal, &client, 9, true);
     assert!(journal.is_committed(tid), "more than the area holds");
+    let long = FastCommitRecord::Inode {
+        ino: Ino(12),
+        raw: vec![1; BLOCK].into(),
+    };
+    client.0.lock().unwrap().push(long);
+    let tid = change(&journal, &client, 10, true);
+    assert!(journal.is_committed(tid), "more than a block holds");
+    journal.stop();
+}
+
+#[test]
+fn a_log_too_small_has_none() {
+    let device = device_with(|raw| {
+        raw.maxlen = (LOG_BLOCKS + FAST_BLOCKS).into();
+        raw.num_fc_blks = (FAST_BLOCKS + 1).into();
+    });
+    let (cache, map) = (cache(&device), map_with_fast_commits(&device));
+    let journal = Journal::open(cache, map, FAST, options(), Opened::Empty).expect("opens");
+    assert!(!journal.has_fast_commits());
+    journal.stop();
+}
+
+#[test]
+fn fast_commits_do_not_let_a_transaction_grow_old() {
+    let (_device, client, journal) = in_use();
+    journal.set_commit_interval(Duration::from_millis(300));
+    let tid = change(&journal, &client, 1, true);
+    // Each wakes the commit thread before it has slept for so long.
+    while !journal.is_committed(tid) {
+        journal.wait_fast_commit(tid).expect("is durable");
+    }
     journal.stop();
 }
 
@@ -143,14 +175,14 @@ fn an_empty_log_has_none() {
     change(&journal, &client, 2, true);
     assert_eq!(left(&device).0, [record(2)]);
     journal.flush_log().expect("empties");
-    assert!(crate::is_empty(&map(&device)).expect("reads"));
+    assert!(crate::is_empty(&map_with_fast_commits(&device)).expect("reads"));
     journal.stop();
 }
 
 #[test]
 fn a_log_with_fast_commits_is_not_marked_empty() {
-    let device = device_with(|raw| raw.num_fc_blks = 8.into());
-    let mut log = Log::open(map(&device), FAST, Opened::Empty).expect("opens");
+    let device = device_with_fast_commits();
+    let mut log = Log::open(map_with_fast_commits(&device), FAST, Opened::Empty).expect("opens");
     let whole = Arc::clone(&device) as Arc<dyn BlockDevice>;
     let tid = log.next_tid();
     log.begin(tid).expect("writes");
@@ -166,7 +198,7 @@ fn a_log_with_fast_commits_is_not_marked_empty() {
     log.begin(tid + 1).expect("writes");
     log.commit(true).expect("writes");
     log.set_tail(None, tid + 2).expect("writes");
-    assert!(crate::is_empty(&map(&device)).expect("reads"));
+    assert!(crate::is_empty(&map_with_fast_commits(&device)).expect("reads"));
 }
 
 #[test]

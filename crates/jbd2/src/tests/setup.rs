@@ -11,6 +11,8 @@ use zerocopy::IntoBytes;
 
 pub const BLOCK: usize = 1024;
 pub const LOG_BLOCKS: u32 = JOURNAL_BLOCKS_MIN;
+/// Blocks for fast commits, behind it.
+pub const FAST_BLOCKS: u32 = 8;
 pub const DEVICE_BLOCKS: u64 = 8192;
 /// The first block after the log.
 pub const HOME: u64 = 4096;
@@ -58,6 +60,25 @@ pub fn device_with(change: impl FnOnce(&mut RawJournalSuper)) -> Arc<TestDevice>
 
 pub fn map(device: &Arc<TestDevice>) -> LogMap {
     LogMap::new(Arc::clone(device) as Arc<_>, BLOCK, RUNS.to_vec())
+}
+
+/// As [`map`], with the blocks for fast commits behind it.
+pub fn map_with_fast_commits(device: &Arc<TestDevice>) -> LogMap {
+    let mut runs = RUNS.to_vec();
+    runs.push(LogRun {
+        first: LOG_BLOCKS,
+        pblk: 3000,
+        len: FAST_BLOCKS,
+    });
+    LogMap::new(Arc::clone(device) as Arc<_>, BLOCK, runs)
+}
+
+/// A device with an empty log that has them.
+pub fn device_with_fast_commits() -> Arc<TestDevice> {
+    device_with(|raw| {
+        raw.maxlen = (LOG_BLOCKS + FAST_BLOCKS).into();
+        raw.num_fc_blks = FAST_BLOCKS.into();
+    })
 }
 
 pub fn cache(device: &Arc<TestDevice>) -> Arc<BufferCache> {

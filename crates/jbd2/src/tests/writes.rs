@@ -241,11 +241,13 @@ fn a_log_gets_the_features_that_the_file_system_requires() {
         let device = device_with(|raw| {
             raw.feature_incompat = has.bits().into();
             raw.checksum_type = 4;
+            raw.maxlen = (LOG_BLOCKS + FAST_BLOCKS).into();
+            raw.num_fc_blks = FAST_BLOCKS.into();
         });
         let open = || {
             Journal::open(
                 cache(&device),
-                map(&device),
+                map_with_fast_commits(&device),
                 features,
                 options(),
                 Opened::Empty,
@@ -302,21 +304,21 @@ fn a_log_of_version_1_has_no_features_and_gets_none() {
 
 #[test]
 fn only_a_log_in_use_has_fast_commits() {
-    let device = device_with(|_| ());
+    let device = device_with_fast_commits();
     let features = LogFeatures {
         fast_commits: true,
         ..FEATURES
     };
     let journal = Journal::open(
         cache(&device),
-        map(&device),
+        map_with_fast_commits(&device),
         features,
         options(),
         Opened::Empty,
     );
     let journal = journal.expect("opens");
     // A quarter of the log without the first block and those of fast commits.
-    assert_eq!(journal.credits_max(), (1023 - 256) / 4);
+    assert_eq!(journal.credits_max(), 1023 / 4);
     let has = || {
         super_of(&device)
             .incompat

@@ -347,12 +347,12 @@ impl Attributes {
                 .add_features(handle, Compat::EXT_ATTR, RoCompat::empty())?;
         }
         let _xattr = inode.xattr.lock();
-        // A later reader waits for the lock.
+        // In this order: from here on readers wait for the lock, and what they found before is not kept.
+        inode.xattr_snapshot.changed();
         inode.acls.forget();
         if inode.is_dir() {
             self.volume.names.forget_passage(inode.ino);
         }
-        inode.xattr_snapshot.changed();
         if before.block != after.block {
             self.store_block(handle, inode, before, &after.block)?;
         }
