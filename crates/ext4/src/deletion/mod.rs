@@ -271,7 +271,7 @@ impl Deletion {
         }
         if remains.small && target.claim_deletion() {
             // No reference is left to note it again; after it the number may be another's.
-            self.volume.names.forget_passage(target.ino);
+            self.volume.names.forget_passage(target.inode());
             self.delete_small(handle, target.inode(), remains.blocks, remains.acl)?
                 .finish();
             return Ok(());
@@ -283,7 +283,7 @@ impl Deletion {
         })?;
         self.orphans.add_orphan(&handle, target.inode())?;
         target.set_unlinked(true);
-        self.volume.names.forget_passage(target.ino);
+        self.volume.names.forget_passage(target.inode());
         handle.finish();
         Ok(())
     }

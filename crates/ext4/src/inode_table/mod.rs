@@ -126,8 +126,8 @@ impl InodeTable {
             mode = (disk.mode != before).then_some(disk.mode);
             result
         });
-        if mode.is_some() && inode.is_dir() {
-            self.volume.names.forget_passage(inode.ino);
+        if mode.is_some() {
+            self.volume.names.forget_passage(inode);
         }
         self.write_pending_neighbours(handle, &mut content, &inode.itable, inode.ino);
         result

@@ -13,6 +13,7 @@
 //! None: reading writes no cache line; filling and forgetting are atomic operations on the state. A caller that gets a number from a slot takes a
 //! reference to the inode and then asks [`Known::is_current`].
 
+use crate::inode::Inode;
 use crate::prelude::*;
 use siphasher::sip128::SipHasher13;
 use uext4_sync::atomic::fence;
@@ -189,9 +190,12 @@ impl NameCache {
             .then_some(Unknown { slot, state, key })
     }
 
-    /// Says that a directory may not be for anyone to search any more.
-    pub fn forget_passage(&self, dir: Ino) {
-        self.forget(dir, b"");
+    /// Says that an inode, if it is a directory, may not be for anyone to search any more.
+    #[inline]
+    pub fn forget_passage(&self, inode: &Inode) {
+        if inode.is_dir() {
+            self.forget(inode.ino, b"");
+        }
     }
 
     /// Says that a name became something else.

@@ -350,9 +350,7 @@ impl Attributes {
         // In this order: from here on readers wait for the lock, and what they found before is not kept.
         inode.xattr_snapshot.changed();
         inode.acls.forget();
-        if inode.is_dir() {
-            self.volume.names.forget_passage(inode.ino);
-        }
+        self.volume.names.forget_passage(inode);
         if before.block != after.block {
             self.store_block(handle, inode, before, &after.block)?;
         }
