@@ -46,6 +46,8 @@ pub struct FsyncArgs {
 
 struct Job<'a> {
     args: &'a FsyncArgs,
+    /// How many variants precede the peers.
+    variants: usize,
 }
 
 fn file_name(thread: usize) -> String {
@@ -109,14 +111,14 @@ impl Workload for Job<'_> {
     }
 
     fn run_peer(&mut self, turn: Turn) -> anyhow::Result<Vec<Sample>> {
-        let tree = self.args.peer.tree("fsync", vec!["files".to_owned()])?;
-        let (threads, time) = (self.args.threads[turn.case], self.args.time);
-        let sample = |tree: HostTree| {
-            let sample = peer_sample(&tree, threads, time)?;
-            tree.remove()?;
-            Ok(sample)
+        let Some(peer) = self.args.peer.all.get(turn.series - self.variants) else {
+            return Ok(Vec::new());
         };
-        tree.into_iter().map(sample).collect()
+        let tree = HostTree::make(&peer.dir, "fsync", vec!["files".to_owned()])?;
+        let (threads, time) = (self.args.threads[turn.case], self.args.time);
+        let sample = peer_sample(&tree, threads, time)?;
+        tree.remove()?;
+        Ok(vec![sample])
     }
 
     fn clean(&self, fs: &Filesystem, tree: Tree) -> anyhow::Result<()> {
@@ -155,10 +157,13 @@ pub fn run(args: &FsyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         cases: args.threads.len(),
         ops: 1,
         anew: false,
-        peers: args.peer.all_series(),
+        peers: &args.peer.all_series(),
         label: &|case| format!("{} threads", args.threads[case]),
     }
-    .run(&mut Job { args })?;
+    .run(&mut Job {
+        args,
+        variants: variants.len(),
+    })?;
     let rows = grid.rows(&names, "fsync", &args.threads);
     if args.setup.json {
         return Document::new("fsync", rows).print_json(out);

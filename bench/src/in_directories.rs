@@ -39,7 +39,7 @@ pub trait InDirectories {
 pub struct Plan<'a> {
     /// Of the command line.
     pub setup: &'a SetupArgs,
-    /// The peer.
+    /// The peers.
     pub peer: &'a PeerArgs,
     /// What it puts into an image.
     pub need: Need,
@@ -53,21 +53,28 @@ pub struct Plan<'a> {
 
 struct Job<'a, W> {
     work: &'a W,
-    peer: Option<HostTree>,
+    /// How many variants precede the peers.
+    variants: usize,
+    peers: Vec<HostTree>,
 }
 
 impl Plan<'_> {
-    /// Runs all variants and the peer: the variants, the names of all, and what was measured.
+    /// Runs all variants and the peers: the variants, the names of all, and what was measured.
     pub fn run<W: InDirectories>(
         &self,
         work: &W,
     ) -> anyhow::Result<(Vec<Variant>, Vec<String>, Grid)> {
         let variants = self.setup.variants();
-        let peer = self.peer.tree(W::TOP[1], work.directories())?;
-        peer.iter()
-            .try_for_each(|tree| work.warm_up(tree))
-            .context("peer")?;
-        let mut job = Job { work, peer };
+        let names = self.peer.all_series();
+        let peers = self.peer.trees(W::TOP[1], &work.directories())?;
+        for (name, tree) in names.iter().zip(&peers) {
+            work.warm_up(tree).with_context(|| (*name).to_owned())?;
+        }
+        let mut job = Job {
+            work,
+            variants: variants.len(),
+            peers,
+        };
         let grid = Rounds {
             setup: self.setup,
             variants: &variants,
@@ -76,11 +83,11 @@ impl Plan<'_> {
             cases: self.counts.len(),
             ops: self.ops,
             anew: self.setup.device == DeviceSpec::Mem,
-            peers: self.peer.all_series(),
+            peers: &names,
             label: &|case| format!("{} workers", self.counts[case]),
         }
         .run(&mut job)?;
-        job.peer.map_or(Ok(()), HostTree::remove)?;
+        job.peers.into_iter().try_for_each(HostTree::remove)?;
         let names = self.peer.names(&variants);
         Ok((variants, names, grid))
     }
@@ -108,7 +115,7 @@ impl<W: InDirectories> Workload for Job<'_, W> {
     }
 
     fn run_peer(&mut self, turn: Turn) -> anyhow::Result<Vec<Sample>> {
-        match &self.peer {
+        match self.peers.get(turn.series - self.variants) {
             Some(tree) => self.work.samples(tree, turn.case, None, false),
             None => Ok(Vec::new()),
         }

@@ -118,6 +118,7 @@ enum Workload {
     /// FxMark's nineteen workloads: reads, writes, opens, listings and changes of names, each of what is a task's own and of what is shared
     #[command(
         after_help = "Example: uext4 bench fxmark --tasks 1,2 --peer /mnt/ext4-on-tmpfs\n\
+                            Example: uext4 bench fxmark --tasks 2 --peer kernel=/mnt/k,fuse2fs=/mnt/f,mounted=/mnt/u\n\
                             Example: uext4 bench fxmark --only MWCM,MWUM --tasks 2,48 --lock-stat\n\
                             Example: uext4 bench fxmark --only FALLOCATE2 --balloc all --tasks 1,2,48 --image-size 64G"
     )]

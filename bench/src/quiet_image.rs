@@ -23,9 +23,7 @@ const SPARE_CPUS: u64 = 64;
 /// # Errors
 /// As [`mounted`].
 pub fn mounted_for(cpus: usize, inodes: u32, options: &MountOptions) -> Result<Arc<Ext4>> {
-    let of_cpu = CPU_BYTES.max(u64::from(inodes) * BYTES_PER_INODE);
-    let journal = JOURNAL_BYTES_MIN.max(cpus as u64 * JOURNAL_BYTES_PER_CPU);
-    let bytes = 2 * journal + (cpus as u64 + SPARE_CPUS) * of_cpu;
+    let (bytes, journal) = size_for(cpus, inodes);
     mounted(bytes, Some(journal), options)
 }
 
@@ -34,6 +32,37 @@ pub fn mounted_for(cpus: usize, inodes: u32, options: &MountOptions) -> Result<A
 /// # Errors
 /// The sizes do not fit.
 pub fn mounted(bytes: u64, journal_size: Option<u64>, options: &MountOptions) -> Result<Arc<Ext4>> {
+    let device = make(bytes, journal_size)?;
+    let fs = Ext4::mount(device, quiet(options))?;
+    virtual_cpus::stop_clock(uext4_vfs::Timestamp::coarse().sec + 1);
+    Ok(fs)
+}
+
+/// As [`mounted_for`], with the public API.
+///
+/// # Errors
+/// As [`mounted`].
+#[cfg(shuttle)]
+pub fn opened_for(cpus: usize, inodes: u32, options: &MountOptions) -> Result<uext4::Filesystem> {
+    let (bytes, journal) = size_for(cpus, inodes);
+    let config = uext4::unstable::ImageConfig {
+        mount: quiet(options),
+        ..uext4::unstable::ImageConfig::read_write()
+    };
+    let fs = uext4::Filesystem::open_device(make(bytes, Some(journal))?, &config.into())?;
+    virtual_cpus::stop_clock(uext4_vfs::Timestamp::coarse().sec + 1);
+    Ok(fs)
+}
+
+/// Bytes of an image and of its journal.
+fn size_for(cpus: usize, inodes: u32) -> (u64, u64) {
+    let of_cpu = CPU_BYTES.max(u64::from(inodes) * BYTES_PER_INODE);
+    let journal = JOURNAL_BYTES_MIN.max(cpus as u64 * JOURNAL_BYTES_PER_CPU);
+    let bytes = 2 * journal + (cpus as u64 + SPARE_CPUS) * of_cpu;
+    (bytes, journal)
+}
+
+fn make(bytes: u64, journal_size: Option<u64>) -> Result<Arc<MemoryDevice>> {
     let device = Arc::new(MemoryDevice::new(bytes));
     let mkfs = MkfsOptions {
         size: Some(bytes),
@@ -42,11 +71,12 @@ pub fn mounted(bytes: u64, journal_size: Option<u64>, options: &MountOptions) ->
         ..MkfsOptions::default()
     };
     uext4_build::mkfs(&*device, &mkfs, &NoProgress)?;
-    let options = MountOptions {
+    Ok(device)
+}
+
+fn quiet(options: &MountOptions) -> MountOptions {
+    MountOptions {
         commit_interval: Duration::from_secs(3600),
         ..options.clone()
-    };
-    let fs = Ext4::mount(device, options)?;
-    virtual_cpus::stop_clock(uext4_vfs::Timestamp::coarse().sec + 1);
-    Ok(fs)
+    }
 }

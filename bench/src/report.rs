@@ -11,8 +11,13 @@ use crate::tables::{ComparedRow, ratio, side_by_side};
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// The name of a directory of the host among the variants.
+/// The name of a directory of the host among the variants, or what it begins with.
 pub const PEER: &str = "peer";
+
+/// Which of the series is the peer that others are compared with: the first.
+pub fn first_peer(names: &[String]) -> Option<usize> {
+    names.iter().position(|name| name.starts_with(PEER))
+}
 
 /// One variant, operation and count of threads.
 #[derive(Debug, Serialize)]
@@ -127,23 +132,24 @@ pub fn print_compared(
     print_ratios(names, &compared, &format!(" {what}"), out)
 }
 
-/// Prints how many times the peer's median each variant's is, where the last is a peer; `what` follows the label.
+/// Prints how many times the first peer's median each other's is, where there is a peer; `what` follows the label.
 pub fn print_ratios(
     names: &[String],
     compared: &[ComparedRow],
     what: &str,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    if names.last().is_none_or(|name| name != PEER) {
+    let Some(first) = first_peer(names) else {
         return Ok(());
-    }
+    };
     for (label, spreads) in compared {
-        let [ours @ .., peer] = spreads.as_slice() else {
+        let Some(peer) = spreads.get(first) else {
             continue;
         };
-        for (name, spread) in names.iter().zip(ours) {
-            let ratio = ratio(spread.median, peer.median);
-            writeln!(out, "{label}{what}: {name} over peer: {ratio}")?;
+        let all = names.iter().zip(spreads).enumerate();
+        for (_, (name, spread)) in all.filter(|(series, _)| *series != first) {
+            let (ratio, peer) = (ratio(spread.median, peer.median), &names[first]);
+            writeln!(out, "{label}{what}: {name} over {peer}: {ratio}")?;
         }
     }
     writeln!(out)

@@ -92,7 +92,7 @@ pub struct Rounds<'a> {
     /// mount lie in memory, while it is mounted.
     pub anew: bool,
     /// The names of the peers, which have no image.
-    pub peers: &'a [&'static str],
+    pub peers: &'a [&'a str],
     /// Adds what a case is to the progress shown.
     pub label: &'a dyn Fn(usize) -> String,
 }
@@ -170,7 +170,8 @@ impl Rounds<'_> {
             None if counted => Vec::new(),
             None => {
                 let name = self.peers[turn.series - self.variants.len()];
-                workload.run_peer(turn).context(name)?
+                let run = workload.run_peer(turn);
+                run.with_context(|| name.to_owned())?
             }
         };
         for (op, sample) in samples.into_iter().enumerate() {

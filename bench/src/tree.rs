@@ -38,18 +38,32 @@ impl Tree {
         top_name: &'static str,
         names: Vec<String>,
     ) -> anyhow::Result<Tree> {
-        let make = |dir: &uext4::Dir, name: &str| {
-            dir.mkdir(name, DIRECTORY_MODE)
-                .with_context(|| name.to_owned())
-        };
-        let top = make(&fs.root()?, top_name)?;
-        let dirs = names.iter().map(|name| make(&top, name));
+        let mut tree = Tree::top(fs, top_name, names)?;
+        let dirs = (0..tree.names.len()).map(|worker| tree.make_dir(worker));
+        tree.dirs = dirs.collect::<Result<_, _>>()?;
+        Ok(tree)
+    }
+
+    /// As [`Tree::make`], but of the directories only the one that they will be in.
+    pub fn top(
+        fs: &Filesystem,
+        top_name: &'static str,
+        names: Vec<String>,
+    ) -> anyhow::Result<Tree> {
+        let made = fs.root()?.mkdir(top_name, DIRECTORY_MODE);
         Ok(Tree {
             top_name,
-            dirs: dirs.collect::<Result<_, _>>()?,
-            top,
+            top: made.context(top_name)?,
             names,
+            dirs: Vec::new(),
         })
+    }
+
+    /// Makes the directory of a worker.
+    pub fn make_dir(&self, worker: usize) -> anyhow::Result<uext4::Dir> {
+        let name = &*self.names[worker];
+        let made = self.top.mkdir(name, DIRECTORY_MODE);
+        made.with_context(|| name.to_owned())
     }
 
     /// The directory of a worker, below open files; they share it if there are fewer.

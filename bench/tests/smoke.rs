@@ -283,7 +283,18 @@ fn fxmark_beside_a_peer() {
         dir.path().display()
     ))
     .unwrap();
-    assert_parts(&text, &["over peer", "default: faster than the peer in "]);
+    assert_parts(&text, &["over peer", "default: faster than peer in "]);
+    let (one, two) = (peer_dir(), peer_dir());
+    let text = print(&format!(
+        "fxmark {args} --only dwsl {SMALL} --peer one={},two={}",
+        one.path().display(),
+        two.path().display()
+    ))
+    .unwrap();
+    assert_parts(
+        &text,
+        &["over peer one", "peer two: faster than peer one in "],
+    );
 }
 
 #[test]

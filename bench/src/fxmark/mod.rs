@@ -4,13 +4,13 @@
 //! run ends after a time, or when the first task has used up what it works on. One more, run only if it is named, is
 //! `fallocate2` of will-it-scale (github.com/antonblanchard/will-it-scale), with a file for each task.
 
-mod workload;
+pub mod workload;
 
 use crate::histogram::Histogram;
 use crate::host_dir::PeerArgs;
 use crate::in_directories::{InDirectories, Plan};
 use crate::location::Location;
-use crate::report::{Document, PEER, Row};
+use crate::report::{Document, Row, first_peer};
 use crate::sample::{Sample, Work};
 use crate::setup::{Need, SetupArgs};
 use crate::tables::{count, ratio, table};
@@ -21,17 +21,18 @@ use clap::Args;
 use std::io::Write;
 use std::time::{Duration, Instant};
 use uext4_ext4::Ext4;
-use workload::{Task, Workload};
+use workload::Task;
+pub use workload::Workload;
 
 /// The directory of all tasks.
-const SHARED: &str = "shared";
+pub const SHARED: &str = "shared";
 /// Entries of a directory that is listed.
 const FILES_IN_LISTING: u64 = 64;
 /// Of so many operations the latency of one is measured.
 const SAMPLED: u64 = 64;
 
 /// The directory of a task.
-fn own_name(task: u64) -> String {
+pub fn own_name(task: u64) -> String {
     format!("task.{task}")
 }
 
@@ -189,13 +190,14 @@ fn print(
 ) -> anyhow::Result<()> {
     let (time, rounds) = (args.time.as_secs_f64(), args.iterations);
     writeln!(out, "operations per second, {rounds} rounds of {time} s")?;
-    let has_peer = names.last().is_some_and(|name| name == PEER);
-    let over = if has_peer { "|over peer" } else { "" };
+    let first = first_peer(names);
+    let over = first.map_or_else(String::new, |peer| format!("|over {}", names[peer]));
     let header = format!("tasks|workload|arm|min|median|max|p50 us|p99 us{over}");
     let mut faster = vec![0; names.len()];
     let mut lines = Vec::new();
     for of_workload in rows.chunks(names.len()) {
-        let peer = of_workload.last().map_or(0.0, |row| row.ops_per_s.median);
+        let peer = first.and_then(|first| of_workload.get(first));
+        let peer = peer.map_or(0.0, |row| row.ops_per_s.median);
         for (row, faster) in of_workload.iter().zip(&mut faster) {
             let (rate, us) = (row.ops_per_s, row.latency_us);
             let mut line = vec![
@@ -208,7 +210,7 @@ fn print(
                 us.map_or_else(String::new, |l| format!("{:.2}", l.p50)),
                 us.map_or_else(String::new, |l| format!("{:.2}", l.p99)),
             ];
-            if has_peer {
+            if first.is_some() {
                 line.push(ratio(rate.median, peer));
             }
             *faster += usize::from(rate.median > peer);
@@ -216,10 +218,13 @@ fn print(
         }
     }
     writeln!(out, "{}\n", table(&header, lines))?;
-    if has_peer {
+    if let Some(first) = first {
         let all = rows.len() / names.len();
-        for (name, faster) in names.iter().zip(faster).filter(|(name, _)| *name != PEER) {
-            writeln!(out, "{name}: faster than the peer in {faster} of {all}")?;
+        for (series, (name, faster)) in names.iter().zip(faster).enumerate() {
+            if series != first {
+                let peer = &names[first];
+                writeln!(out, "{name}: faster than {peer} in {faster} of {all}")?;
+            }
         }
     }
     for row in rows {

@@ -150,7 +150,7 @@ impl MdtestArgs {
     }
 
     fn with_condition(&self, row: Row) -> MdtestRow {
-        let journal_delay = match row.variant == PEER {
+        let journal_delay = match row.variant.starts_with(PEER) {
             true => "none".to_owned(),
             false => self.journal_delay.to_string(),
         };

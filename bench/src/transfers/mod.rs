@@ -13,6 +13,7 @@
 #[cfg(all(shuttle, virtual_cpus))]
 mod scheduled;
 
+use crate::fxmark;
 use crate::variants::{Named, VariantArgs, VariantList, parse_list, parse_some_names};
 use clap::Args;
 use std::io::Write;
@@ -27,8 +28,8 @@ pub enum Workload {
     CreateUnlink,
     /// Direct reads and overwrites in turn, anywhere in one file.
     Randrw,
-    /// Allocates 8 KiB more of a file of each worker, which is truncated at 1 MiB, as `fallocate2` of will-it-scale does.
-    Fallocate2,
+    /// One of FxMark's, or `fallocate2` of will-it-scale.
+    Task(fxmark::Workload),
     /// Creates and drops a namespace of message queues.
     Clone,
 }
@@ -38,16 +39,42 @@ impl Named for Workload {
         (Workload::Mdtest, "mdtest"),
         (Workload::CreateUnlink, "create-unlink"),
         (Workload::Randrw, "randrw"),
-        (Workload::Fallocate2, "fallocate2"),
+        (Workload::Task(fxmark::Workload::Drbl), "DRBL"),
+        (Workload::Task(fxmark::Workload::Drbm), "DRBM"),
+        (Workload::Task(fxmark::Workload::Drbh), "DRBH"),
+        (Workload::Task(fxmark::Workload::Dwol), "DWOL"),
+        (Workload::Task(fxmark::Workload::Dwom), "DWOM"),
+        (Workload::Task(fxmark::Workload::Dwal), "DWAL"),
+        (Workload::Task(fxmark::Workload::Dwtl), "DWTL"),
+        (Workload::Task(fxmark::Workload::Dwsl), "DWSL"),
+        (Workload::Task(fxmark::Workload::Mrpl), "MRPL"),
+        (Workload::Task(fxmark::Workload::Mrpm), "MRPM"),
+        (Workload::Task(fxmark::Workload::Mrph), "MRPH"),
+        (Workload::Task(fxmark::Workload::Mrdl), "MRDL"),
+        (Workload::Task(fxmark::Workload::Mrdm), "MRDM"),
+        (Workload::Task(fxmark::Workload::Mwcl), "MWCL"),
+        (Workload::Task(fxmark::Workload::Mwcm), "MWCM"),
+        (Workload::Task(fxmark::Workload::Mwul), "MWUL"),
+        (Workload::Task(fxmark::Workload::Mwum), "MWUM"),
+        (Workload::Task(fxmark::Workload::Mwrl), "MWRL"),
+        (Workload::Task(fxmark::Workload::Mwrm), "MWRM"),
+        (Workload::Task(fxmark::Workload::Fallocate2), "FALLOCATE2"),
         (Workload::Clone, "clone"),
     ];
+}
+
+/// A comma list of them.
+fn parse_workloads(text: &str) -> Result<VariantList<Workload>, String> {
+    let of_fxmark = fxmark::Workload::of_paper().iter().map(|one| one.name());
+    let of_fxmark = of_fxmark.collect::<Vec<_>>().join(",");
+    parse_some_names(&text.replace("fxmark", &of_fxmark))
 }
 
 /// Options of `transfers`.
 #[derive(Clone, Debug, Args)]
 pub struct TransfersArgs {
-    /// Workloads: mdtest, create-unlink, randrw, fallocate2, clone
-    #[arg(long, value_name = "LIST", default_value = "mdtest", value_parser = parse_some_names::<Workload>)]
+    /// Workloads: mdtest, create-unlink, randrw, clone, DRBL and the others that `fxmark` has, or fxmark for its nineteen
+    #[arg(long, value_name = "LIST", default_value = "mdtest", value_parser = parse_workloads)]
     pub workload: VariantList<Workload>,
     /// Workers, each on a CPU of its own, 1 to 1023; a comma list runs each count
     #[arg(long, default_value = "1,2,4,8,16,32,48,64,128,256", value_delimiter = ',', value_name = "LIST",
@@ -91,4 +118,21 @@ pub fn run(_: &TransfersArgs, _: &mut dyn Write) -> anyhow::Result<()> {
     anyhow::bail!(
         "transfers needs a program built with Shuttle and virtual CPUs: `make transfers` builds and runs it"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fxmark_is_its_nineteen() {
+        let of = |text| parse_workloads(text).map(|list| list.0);
+        assert_eq!(of("fxmark,mdtest").expect("they are there").len(), 20);
+        assert!(of("all").expect("they are there").len() > 20);
+        assert_eq!(
+            of("FALLOCATE2"),
+            Ok(vec![Workload::Task(fxmark::Workload::Fallocate2)])
+        );
+        of("fxmark,nothing").expect_err("it is none");
+    }
 }

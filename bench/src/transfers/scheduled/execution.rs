@@ -119,12 +119,19 @@ fn count(workload: Workload, choice: &Choice, cpus: usize, items: u32) -> Result
             let (place, barrier) = (Arc::clone(&place), Arc::clone(&barrier));
             thread::spawn(move || {
                 virtual_cpus::move_to(worker);
-                let mut result = place.prepare(worker);
+                let prepared = place.prepare(worker);
+                barrier.wait();
+                let location = place.location();
+                let started = prepared.and_then(|()| place.started(location.as_ref(), worker));
+                let (mut task, mut result) = match started {
+                    Ok(task) => (task, Ok(())),
+                    Err(why) => (None, Err(why)),
+                };
                 barrier.wait();
                 for phase in 0..phases.len() {
                     barrier.wait();
                     for item in 0..items {
-                        let done = || place.run(worker, phase, item);
+                        let done = || place.run(worker, task.as_mut(), phase, item);
                         result = result.and_then(|()| done());
                     }
                     barrier.wait();
@@ -134,6 +141,7 @@ fn count(workload: Workload, choice: &Choice, cpus: usize, items: u32) -> Result
         })
         .collect();
     let mut counted = Vec::new();
+    barrier.wait();
     barrier.wait();
     for op in phases {
         stat::enable(true);

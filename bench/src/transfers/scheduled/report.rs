@@ -94,7 +94,9 @@ impl Row {
             .map(|place| format!("{} {:.2}", place.place, place.transfers))
             .collect();
         vec![
-            format!("{} {}", self.workload, self.op),
+            format!("{} {}", self.workload, self.op)
+                .trim_end()
+                .to_owned(),
             self.variant.clone(),
             self.cpus.to_string(),
             format!("{:.2}", self.transfers),

@@ -2,13 +2,15 @@
 
 use super::{Choice, Workload};
 use crate::aligned::AlignedBuf;
-use crate::quiet_image::mounted_for;
+use crate::fxmark::{self, workload::Task};
+use crate::quiet_image::{mounted_for, opened_for};
+use crate::tree::{OurLocation, Tree};
 use anyhow::{Context as _, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use uext4_ext4::{Ext4, InodeRef, MountOptions};
+use uext4::Filesystem;
+use uext4_ext4::{Ext4, InodeRef};
 use uext4_mqueue::{IpcNamespace, Limits, MqueueType};
-use uext4_vfs::io::Fallocate;
 use uext4_vfs::{Caller, FileSystem, IoFlags, NewKind, NewNode};
 
 /// The class of the locks of a device in memory, which are not of the engine.
@@ -17,9 +19,6 @@ pub const DEVICE_LOCK: &str = "device";
 /// The size of the file of randrw, and of each read and write.
 const FILE_BYTES: u64 = 16 << 20;
 const IO_BYTES: u64 = 4096;
-/// What is allocated at once, and of a file before it is truncated.
-const ALLOCATED: u64 = 8 << 10;
-const ALLOCATED_MAX: u64 = 1 << 20;
 /// What a worker does before anything is counted, so that it has what it needs once.
 const WARM_UP: u32 = 20;
 /// Namespaces of each worker that are alive.
@@ -31,20 +30,29 @@ pub fn phases(workload: Workload) -> &'static [&'static str] {
         Workload::Mdtest => &["create", "remove"],
         Workload::CreateUnlink => &["create and unlink"],
         Workload::Randrw => &["direct read or overwrite"],
-        Workload::Fallocate2 => &["allocate"],
+        Workload::Task(_) => &[""],
         Workload::Clone => &["create and drop"],
     }
 }
 
 /// What the workers work on.
 pub enum Place {
-    /// Directories of their own, or a file in each.
+    /// Directories of their own.
     Names {
         fs: Arc<Ext4>,
         /// The directory of theirs, where each makes its own.
         all: InodeRef,
         dirs: Vec<OnceLock<InodeRef>>,
         workload: Workload,
+    },
+    /// Those of FxMark's tasks.
+    Tasks {
+        fs: Filesystem,
+        tree: Tree,
+        workload: fxmark::Workload,
+        tasks: usize,
+        /// Of each task, those before anything is counted too.
+        operations: u64,
     },
     /// One file.
     File { fs: Arc<Ext4>, file: InodeRef },
@@ -54,6 +62,9 @@ pub enum Place {
         rings: Vec<Mutex<VecDeque<IpcNamespace>>>,
     },
 }
+
+/// A task of FxMark's on an image of ours.
+pub type OurTask<'a> = Task<'a, OurLocation<'a>>;
 
 fn new_node(kind: NewKind<'_>) -> NewNode<'_> {
     NewNode { mode: 0o755, kind }
@@ -67,13 +78,8 @@ impl Place {
     pub fn make(workload: Workload, choice: &Choice, workers: usize, items: u32) -> Result<Place> {
         let root = Caller::root();
         match workload {
-            Workload::Mdtest | Workload::CreateUnlink | Workload::Fallocate2 => {
-                // What is freed stays in use until it is durable.
-                let inodes = match workload {
-                    Workload::Fallocate2 => items * 2,
-                    _ => items,
-                };
-                let fs = mounted_for(workers, inodes, &choice.options)?;
+            Workload::Mdtest | Workload::CreateUnlink => {
+                let fs = mounted_for(workers, items, &choice.options)?;
                 let top = fs.root()?.clone();
                 // Below one directory, as mdtest lays them out.
                 let all = fs.create(&root, &top, b"all", &new_node(NewKind::Directory))?;
@@ -83,6 +89,22 @@ impl Place {
                     all,
                     dirs,
                     workload,
+                })
+            }
+            Workload::Task(workload) => {
+                let operations = items + WARM_UP;
+                // What is freed stays in use until it is durable.
+                let fs = opened_for(workers, 2 * operations, &choice.options)?;
+                let own = (0..workers as u64).map(fxmark::own_name);
+                let names = own.chain([fxmark::SHARED.to_owned()]).collect();
+                let tree = Tree::top(&fs, "fxmark", names)?;
+                tree.make_dir(workers)?;
+                Ok(Place::Tasks {
+                    fs,
+                    tree,
+                    workload,
+                    tasks: workers,
+                    operations: operations.into(),
                 })
             }
             Workload::Randrw => {
@@ -101,11 +123,60 @@ impl Place {
         }
     }
 
+    /// The task of a worker.
+    fn task<'a>(
+        &self,
+        location: &'a OurLocation<'a>,
+        worker: usize,
+    ) -> Result<Option<OurTask<'a>>> {
+        let Place::Tasks {
+            workload,
+            tasks,
+            operations,
+            ..
+        } = self
+        else {
+            return Ok(None);
+        };
+        Task::new(location, *workload, [worker, *tasks, *tasks], *operations).map(Some)
+    }
+
+    /// Where tasks are.
+    pub fn location(&self) -> Option<OurLocation<'_>> {
+        match self {
+            Place::Tasks { fs, tree, .. } => Some(tree.on(fs)),
+            _ => None,
+        }
+    }
+
+    /// The task of a worker, once all have prepared, as it is after some operations.
+    ///
+    /// # Errors
+    /// An operation that fails.
+    pub fn started<'a>(
+        &self,
+        location: Option<&'a OurLocation<'a>>,
+        worker: usize,
+    ) -> Result<Option<OurTask<'a>>> {
+        let task = location.map(|location| self.task(location, worker));
+        let Some(mut task) = task.transpose()?.flatten() else {
+            return Ok(None);
+        };
+        task.start()?;
+        (0..u64::from(WARM_UP)).try_for_each(|item| task.step(item))?;
+        Ok(Some(task))
+    }
+
     /// What a worker does once.
     ///
     /// # Errors
     /// An operation that fails.
     pub fn prepare(&self, worker: usize) -> Result<()> {
+        if let (Place::Tasks { tree, .. }, Some(location)) = (self, self.location()) {
+            tree.make_dir(worker)?;
+            let task = self.task(&location, worker)?;
+            return task.map_or(Ok(()), |mut task| task.prepare());
+        }
         if let Place::Namespaces { registry, rings } = self {
             let mut ring = ring(&rings[worker]);
             ring.extend((0..LIVE).map(|_| registry.create(Limits::default())));
@@ -119,15 +190,12 @@ impl Place {
         } = self
         {
             let (root, name) = (Caller::root(), format!("worker{worker}"));
-            let mut made = fs.create(&root, all, name.as_bytes(), &new_node(NewKind::Directory))?;
-            if *workload == Workload::Fallocate2 {
-                made = fs.create(&root, &made, b"file", &new_node(NewKind::Regular))?;
-            }
+            let made = fs.create(&root, all, name.as_bytes(), &new_node(NewKind::Directory))?;
             let _ = dirs[worker].set(made);
             count = phases(*workload).len();
         }
         for phase in 0..count {
-            (0..WARM_UP).try_for_each(|item| self.run(worker, phase, item))?;
+            (0..WARM_UP).try_for_each(|item| self.run(worker, None, phase, item))?;
         }
         Ok(())
     }
@@ -136,16 +204,22 @@ impl Place {
     ///
     /// # Errors
     /// It fails.
-    pub fn run(&self, worker: usize, phase: usize, item: u32) -> Result<()> {
+    pub fn run(
+        &self,
+        worker: usize,
+        task: Option<&mut OurTask<'_>>,
+        phase: usize,
+        item: u32,
+    ) -> Result<()> {
+        if let Some(task) = task {
+            return task.step(u64::from(WARM_UP + item));
+        }
         let root = Caller::root();
         match self {
             Place::Names {
                 fs, dirs, workload, ..
             } => {
                 let dir = dirs[worker].get().context("a worker without directory")?;
-                if *workload == Workload::Fallocate2 {
-                    return allocate(fs, dir, item);
-                }
                 let name = match workload {
                     Workload::Mdtest => format!("file.mdtest.{worker}.{item}"),
                     _ => "file".to_owned(),
@@ -167,6 +241,7 @@ impl Place {
                     false => drop(fs.write_with(file, at, data.bytes(), IoFlags::DIRECT)?),
                 }
             }
+            Place::Tasks { .. } => {}
             Place::Namespaces { registry, rings } => {
                 let mut ring = ring(&rings[worker]);
                 ring.push_back(registry.create(Limits::default()));
@@ -175,15 +250,6 @@ impl Place {
         }
         Ok(())
     }
-}
-
-/// The next blocks of a worker's file, or its first.
-fn allocate(fs: &Ext4, file: &InodeRef, item: u32) -> Result<()> {
-    let at = u64::from(item) * ALLOCATED % ALLOCATED_MAX;
-    if at == 0 {
-        fs.files.truncate(file, 0)?;
-    }
-    Ok(fs.fallocate(file, Fallocate::Allocate, at, ALLOCATED)?)
 }
 
 /// A worker's own.

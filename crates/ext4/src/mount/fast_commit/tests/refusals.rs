@@ -1,6 +1,7 @@
 //! What is refused, and what fails.
 
 use super::*;
+use crate::BallocVariant;
 
 /// Takes all blocks that are free but these.
 fn leave_free(device: &Arc<TestDevice>, free: &[u64]) {
@@ -64,7 +65,8 @@ fn a_replay_without_space_is_refused() {
 fn what_is_freed_in_another_group_is_freed_or_reported() {
     for has_attribute in [true, false] {
         let device = image(24 << 20, "fast_commit");
-        let fs = mount(&device);
+        // Another CPU has no blocks of the group ahead.
+        let fs = mount_as(&device, |options| options.balloc = BallocVariant::GroupLock);
         let filler = file(&fs, "filler");
         let group = fs.volume.group(GroupNo(0)).expect("a group");
         while group.count_free_blocks() > 0 {
