@@ -131,7 +131,7 @@ fn count(workload: Workload, choice: &Choice, cpus: usize, items: u32) -> Result
                 for phase in 0..phases.len() {
                     barrier.wait();
                     for item in 0..items {
-                        let done = || place.run(worker, task.as_mut(), phase, item);
+                        let mut done = || place.run(worker, task.as_mut(), phase, item);
                         result = result.and_then(|()| done());
                     }
                     barrier.wait();

@@ -1,26 +1,31 @@
 //! Names that were looked up: which inode each names, or that there is none.
 //!
 //! # Data model
-//! A table of slots, one for each name and those that share its place. A slot has a keyed hash of 96 bits of directory and name, and the
-//! inode's number; it holds no reference. A directory that anyone may search is noted by its number with the empty name: its *passage*. A slot is good while its state is what it was filled with. The state is odd while it is filled.
+//! A table of pairs of slots, each in a cache line; a name has its place in one of a pair. A slot has a keyed hash of 96 bits of directory and
+//! name, and the inode's number; it holds no reference. A directory that anyone may search is noted by its number with the empty name:
+//! its *passage*. A slot is good while its state is what it was filled with. The state is odd from before a search until its slot is filled or given up.
+//! A bit for each directory, which some share, says whether names in it were searched for; it stays set.
 //!
 //! # Invariants
-//! - Each change of an entry changes the state of the name's slot ([`NameCache::forget`]) before it returns, and before the inode's number
-//!   can be another's. So do a change of a directory's mode or attributes, and its removal, with its passage.
-//! - What a search found enters a slot only if the state is what it was before the search.
+//! - Each change of an entry, before it returns and before the inode's number can be another's, changes the state of each slot that has the name
+//!   or that a search has claimed ([`NameCache::forget`]). So do a change of a directory's mode or attributes, and its removal, with its passage.
+//! - What a search found enters a slot only if the state is what the claim left: nothing changed since before the search.
 //!
 //! # Locking
-//! None: reading writes no cache line; filling and forgetting are atomic operations on the state. A caller that gets a number from a slot takes a
-//! reference to the inode and then asks [`Known::is_current`].
+//! None: reading writes no cache line, and neither does a change of a name that no slot has, which reads none where no name was searched for; filling and forgetting are atomic operations on
+//! the state. A claim precedes what its search reads and a change precedes what [`NameCache::forget`] reads, both by a fence: one of them sees the other. A
+//! caller that gets a number from a slot takes a reference to the inode and then asks [`Known::is_current`].
 
 use crate::inode::Inode;
 use crate::prelude::*;
 use siphasher::sip128::SipHasher13;
 use uext4_sync::atomic::fence;
 
-/// Slots of a segment, which is allocated with the first look-up of a name in it.
-const SEGMENT: usize = 512;
+/// Pairs of a segment, which is allocated with the first look-up of a name in it.
+const SEGMENT: usize = 256;
 const SEGMENTS: usize = 64;
+/// Words of the bits of directories.
+const DIR_WORDS: usize = 1024;
 /// A stamp that no slot has as its state.
 const NEVER: u64 = u64::MAX;
 
@@ -35,18 +40,25 @@ struct Slot {
     rest: AtomicU64,
 }
 
-type Segment = Box<[Slot]>;
+/// Slots in a cache line.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Pair([Slot; 2]);
+
+type Segment = Box<[Pair]>;
 
 /// The names of a file system's directories; see the module.
 #[derive(Debug)]
 pub(crate) struct NameCache {
     keys: (u64, u64),
     segments: [OnceLock<Segment>; SEGMENTS],
+    searched: Box<[AtomicU64]>,
 }
 
 /// A directory's number and a name, hashed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NameKey {
+    dir: Ino,
     at: usize,
     hash: u64,
     more: u32,
@@ -69,10 +81,11 @@ impl Known<'_> {
     }
 }
 
-/// The place of a name before it is searched for.
+/// The slot that is claimed for a name before it is searched for. Dropping it gives it up.
 #[derive(Debug)]
 pub(crate) struct Unknown<'a> {
     slot: &'a Slot,
+    /// As the claim left it.
     state: u64,
     key: NameKey,
 }
@@ -80,25 +93,74 @@ pub(crate) struct Unknown<'a> {
 impl Unknown<'_> {
     /// Fills the slot with what the search found, unless a change of a name in it came between.
     pub fn found(self, ino: Option<Ino>) {
-        let (slot, state) = (self.slot, self.state);
-        let claimed = slot
-            .state
-            .compare_exchange(state, state + 1, Ordering::AcqRel, Relaxed);
-        if claimed.is_err() {
-            return;
-        }
+        let slot = self.slot;
         fence(Ordering::Release);
         slot.hash.store(self.key.hash, Relaxed);
         slot.rest
             .store(rest(self.key, ino.map_or(0, |ino| ino.0)), Relaxed);
-        slot.stamp.store(state + 2, Relaxed);
-        let filled = slot
+        slot.stamp.store(self.state + 1, Relaxed);
+    }
+}
+
+impl Drop for Unknown<'_> {
+    fn drop(&mut self) {
+        let (slot, state) = (self.slot, self.state);
+        let unchanged = slot
             .state
-            .compare_exchange(state + 1, state + 2, Ordering::AcqRel, Relaxed);
-        if filled.is_err() {
+            .compare_exchange(state, state + 1, Ordering::AcqRel, Relaxed);
+        if unchanged.is_err() {
             // A change came between: good for nothing.
             slot.stamp.store(NEVER, Relaxed);
             slot.state.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+impl Slot {
+    fn new() -> Slot {
+        Slot {
+            state: AtomicU64::new(0),
+            stamp: AtomicU64::new(NEVER),
+            hash: AtomicU64::new(0),
+            rest: AtomicU64::new(0),
+        }
+    }
+
+    /// Claims it for a search; none while another has it.
+    fn claim(&self, key: NameKey) -> Option<Unknown<'_>> {
+        let idle = self.state.load(Relaxed);
+        let state = idle + 1;
+        let claimed = idle.is_multiple_of(2)
+            && self
+                .state
+                .compare_exchange(idle, state, Ordering::AcqRel, Relaxed)
+                .is_ok();
+        // Before what the search reads.
+        fence(Ordering::SeqCst);
+        // One that is made gives the slot up in the end.
+        claimed.then(|| Unknown {
+            slot: self,
+            state,
+            key,
+        })
+    }
+
+    /// Whether what it was filled with last is this name.
+    fn has(&self, key: NameKey) -> bool {
+        self.hash.load(Relaxed) == key.hash && self.rest.load(Relaxed) >> 32 == u64::from(key.more)
+    }
+
+    /// Whether what it was filled with is good, in that state.
+    fn is_good(&self, state: u64) -> bool {
+        self.stamp.load(Relaxed) == state
+    }
+
+    /// Says that a name became something else, and a fence preceded.
+    fn forget(&self, key: NameKey) {
+        let state = self.state.load(Ordering::Acquire);
+        let is_claimed = !state.is_multiple_of(2);
+        if is_claimed || self.is_good(state) && self.has(key) {
+            self.state.fetch_add(2, Ordering::AcqRel);
         }
     }
 }
@@ -133,6 +195,7 @@ impl NameCache {
         NameCache {
             keys,
             segments: [const { OnceLock::new() }; SEGMENTS],
+            searched: (0..DIR_WORDS).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
@@ -142,6 +205,7 @@ impl NameCache {
         let hasher = SipHasher13::new_with_keys(self.keys.0 ^ u64::from(dir.0), self.keys.1);
         let hash = hasher.hash(name);
         NameKey {
+            dir,
             at: (hash.h2 >> 32) as usize % (SEGMENT * SEGMENTS),
             hash: hash.h1,
             more: hash.h2 as u32,
@@ -149,9 +213,19 @@ impl NameCache {
     }
 
     #[inline]
-    fn slot(&self, key: NameKey) -> Option<&Slot> {
+    fn pair(&self, key: NameKey) -> Option<&[Slot; 2]> {
         let segment = self.segments.get(key.at / SEGMENT)?;
-        segment.get()?.get(key.at % SEGMENT)
+        let pair = segment.get()?.get(key.at % SEGMENT)?;
+        Some(&pair.0)
+    }
+
+    /// The word and bit of a directory.
+    #[inline]
+    fn searched(&self, dir: Ino) -> Option<(&AtomicU64, u64)> {
+        // Numbers of directories are far apart.
+        let at = dir.0.wrapping_mul(0x9e37_79b1) >> 16;
+        let word = self.searched.get(at as usize / 64)?;
+        Some((word, 1 << (at % 64)))
     }
 
     /// The key of a directory's passage.
@@ -163,31 +237,35 @@ impl NameCache {
     /// What is known of a name.
     #[inline]
     pub fn get(&self, key: NameKey) -> Option<Known<'_>> {
-        read(self.slot(key)?, key)
+        let pair = self.pair(key)?;
+        pair.iter().find_map(|slot| read(slot, key))
     }
 
-    /// The place of a name that is going to be searched for; none while another is noted there.
+    /// The place of a name that is going to be searched for; none while another search has it.
     pub fn before_search(&self, key: NameKey) -> Option<Unknown<'_>> {
         let segment = self.segments.get(key.at / SEGMENT)?;
         let made = || {
-            let slots = (0..SEGMENT).map(|_| Slot {
-                state: AtomicU64::new(0),
-                stamp: AtomicU64::new(NEVER),
-                hash: AtomicU64::new(0),
-                rest: AtomicU64::new(0),
-            });
-            slots.collect()
+            let pairs = (0..SEGMENT).map(|_| Pair([Slot::new(), Slot::new()]));
+            pairs.collect()
         };
         if segment.get().is_none() {
             segment.get_or_init(made);
-            // A change that finds no segment precedes the search; see `forget`.
-            fence(Ordering::SeqCst);
         }
-        let slot = self.slot(key)?;
-        let state = slot.state.load(Ordering::Acquire);
-        state
-            .is_multiple_of(2)
-            .then_some(Unknown { slot, state, key })
+        let (word, bit) = self.searched(key.dir)?;
+        if word.load(Relaxed) & bit == 0 {
+            word.fetch_or(bit, Relaxed);
+        }
+        let [a, b] = self.pair(key)?;
+        let is_good = |slot: &Slot| slot.is_good(slot.state.load(Relaxed));
+        let slot = match (a.has(key), b.has(key)) {
+            (true, _) => a,
+            (false, true) => b,
+            _ if !is_good(a) => a,
+            _ if !is_good(b) => b,
+            _ if key.more.is_multiple_of(2) => a,
+            _ => b,
+        };
+        slot.claim(key)
     }
 
     /// Says that an inode, if it is a directory, may not be for anyone to search any more.
@@ -201,13 +279,15 @@ impl NameCache {
     /// Says that a name became something else.
     #[inline]
     pub fn forget(&self, dir: Ino, name: &[u8]) {
+        // After the change.
+        fence(Ordering::SeqCst);
+        let is_searched = |(word, bit): (&AtomicU64, u64)| word.load(Relaxed) & bit != 0;
+        if !self.searched(dir).is_some_and(is_searched) {
+            return;
+        }
         let key = self.key(dir, name);
-        let slot = self.slot(key).or_else(|| {
-            fence(Ordering::SeqCst);
-            self.slot(key)
-        });
-        if let Some(slot) = slot {
-            slot.state.fetch_add(2, Ordering::AcqRel);
+        if let Some(pair) = self.pair(key) {
+            pair.iter().for_each(|slot| slot.forget(key));
         }
     }
 }
@@ -237,14 +317,38 @@ mod tests {
     fn what_was_found_before_a_change_is_not_noted() {
         let names = NameCache::new();
         let key = names.key(Ino(2), b"name");
-        let (first, second) = (names.before_search(key), names.before_search(key));
-        let third = names.before_search(key);
-        first.expect("idle").found(Some(Ino(12)));
-        second.expect("idle").found(Some(Ino(13)));
-        assert_eq!(names.get(key).expect("is known").ino, Some(Ino(12)));
+        let first = names.before_search(key).expect("idle");
+        assert!(names.before_search(key).is_none(), "it is claimed");
         names.forget(Ino(2), b"name");
-        third.expect("idle").found(Some(Ino(14)));
+        first.found(Some(Ino(12)));
         assert!(names.get(key).is_none());
+        drop(names.before_search(key).expect("idle"));
+        assert!(names.get(key).is_none(), "nothing was found");
+        names.before_search(key).expect("idle").found(None);
+        assert_eq!(names.get(key).expect("is known").ino, None);
+    }
+
+    #[test]
+    fn a_change_leaves_other_names_and_two_share_a_place() {
+        let names = NameCache::new();
+        let key = |more| NameKey {
+            dir: Ino(2),
+            at: 7,
+            hash: 1,
+            more,
+        };
+        for more in [1, 2] {
+            let place = names.before_search(key(more)).expect("idle");
+            place.found(Some(Ino(more)));
+        }
+        let pair = names.pair(key(1)).expect("is there");
+        pair.iter().for_each(|slot| slot.forget(key(3)));
+        assert!([1, 2].map(key).iter().all(|key| names.get(*key).is_some()));
+        pair.iter().for_each(|slot| slot.forget(key(2)));
+        assert!(names.get(key(2)).is_none());
+        let third = names.before_search(key(3)).expect("idle");
+        third.found(None);
+        assert_eq!(names.get(key(1)).expect("is known").ino, Some(Ino(1)));
     }
 }
 

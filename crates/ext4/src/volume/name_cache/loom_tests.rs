@@ -5,22 +5,14 @@ use loom::sync::Arc;
 use loom::thread;
 use uext4_sync::atomic::AtomicU32;
 
-fn slot() -> Slot {
-    Slot {
-        state: AtomicU64::new(0),
-        stamp: AtomicU64::new(NEVER),
-        hash: AtomicU64::new(0),
-        rest: AtomicU64::new(0),
-    }
-}
-
 const KEY: NameKey = NameKey {
+    dir: Ino(2),
     at: 0,
     hash: 7,
     more: 3,
 };
 
-/// An entry that names an inode, as a lock would show it, and the slot of its name.
+/// An entry that names an inode, and the slot of its name.
 struct Entry {
     ino: AtomicU32,
     slot: Slot,
@@ -28,22 +20,15 @@ struct Entry {
 
 impl Entry {
     fn change(&self, ino: u32) {
-        self.ino.store(ino, Ordering::SeqCst);
-        self.slot.state.fetch_add(2, Ordering::AcqRel);
+        self.ino.store(ino, Relaxed);
+        fence(Ordering::SeqCst);
+        self.slot.forget(KEY);
     }
 
     fn note(&self) {
-        let state = self.slot.state.load(Ordering::Acquire);
-        if !state.is_multiple_of(2) {
-            return;
+        if let Some(place) = self.slot.claim(KEY) {
+            place.found(Some(Ino(self.ino.load(Relaxed))));
         }
-        let ino = self.ino.load(Ordering::SeqCst);
-        let place = Unknown {
-            slot: &self.slot,
-            state,
-            key: KEY,
-        };
-        place.found(Some(Ino(ino)));
     }
 
     fn read(&self) -> Option<u32> {
@@ -57,7 +42,7 @@ fn a_change_is_seen_at_once() {
     loom::model(|| {
         let entry = Arc::new(Entry {
             ino: AtomicU32::new(1),
-            slot: slot(),
+            slot: Slot::new(),
         });
         let noting = Arc::clone(&entry);
         let noting = thread::spawn(move || noting.note());
@@ -74,18 +59,13 @@ fn words_belong_together() {
     loom::model(|| {
         let entry = Arc::new(Entry {
             ino: AtomicU32::new(1),
-            slot: slot(),
+            slot: Slot::new(),
         });
         let noting = Arc::clone(&entry);
         let noting = thread::spawn(move || {
             noting.note();
             let other = NameKey { hash: 8, ..KEY };
-            let state = noting.slot.state.load(Ordering::Acquire);
-            let place = Unknown {
-                slot: &noting.slot,
-                state,
-                key: other,
-            };
+            let place = noting.slot.claim(other).expect("idle");
             place.found(Some(Ino(9)));
         });
         assert!(entry.read().is_none_or(|ino| ino == 1));
