@@ -382,8 +382,7 @@ impl Journal {
         self.counters.snapshot()
     }
 
-    /// Sets how long the commit thread sleeps before it commits the running transaction. A new interval counts from
-    /// this call.
+    /// Sets how old the running transaction gets before the commit thread commits it: at once where it is older than that already.
     ///
     /// # Locks
     /// Takes the journal's state lock.
