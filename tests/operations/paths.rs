@@ -1,6 +1,6 @@
 //! Whole paths are walked at once where their names are known: a change of a name, a mode or an ACL on the way is visible to the next walk.
 use crate::*;
-use uext4_ondisk::{AclEntry, AclTag, FileType, acl_encode_xattr};
+use uext4_ondisk::FileType;
 use uext4_vfs::walk::{WalkFlags, resolve};
 
 const ROOT: Caller = Caller::root();
@@ -23,18 +23,6 @@ fn chmod(fs: &Ext4, dir: &InodeRef, mode: u16) {
         ..SetAttr::default()
     };
     FileSystem::setattr(fs, &ROOT, dir, &change).expect("chmod");
-}
-
-fn acl_against_user() -> Vec<u8> {
-    let none = u32::MAX;
-    let entries = [
-        (AclTag::UserObj, 7, none),
-        (AclTag::User, 0, USER.uid),
-        (AclTag::GroupObj, 5, none),
-        (AclTag::Mask, 7, none),
-        (AclTag::Other, 5, none),
-    ];
-    acl_encode_xattr(&entries.map(|(tag, perm, id)| AclEntry { tag, perm, id }))
 }
 
 #[test]
@@ -67,7 +55,7 @@ fn what_changes_on_the_way_of_a_path_is_visible() {
     chmod(&fs, &b, 0o711);
     assert_eq!(find("/a/b/c/f"), Ok(file));
     let (name, no_flags) = (b"system.posix_acl_access", XattrFlags::empty());
-    FileSystem::setxattr(&*fs, &ROOT, &b, name, &acl_against_user(), no_flags).expect("sets");
+    FileSystem::setxattr(&*fs, &ROOT, &b, name, &acl_against(USER.uid), no_flags).expect("sets");
     chmod(&fs, &b, 0o771);
     assert_eq!(find("/a/b/c/f"), Err(Errno::EACCES));
     FileSystem::removexattr(&*fs, &ROOT, &b, name).expect("removes");

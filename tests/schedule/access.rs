@@ -1,7 +1,6 @@
 //! Access control beside changes of it, schedule by schedule: what is known of ACLs is never older than the last change.
 use crate::file_system::{Base, FILE, Shape, assert_clean, dir, explore, mount};
 use shuttle::thread;
-use uext4_ondisk::{AclEntry, AclTag, acl_encode_xattr};
 use uext4_testkit::prelude::*;
 use uext4_vfs::attr::XattrFlags;
 
@@ -14,19 +13,6 @@ const SMALL: Shape = Shape {
 const USER: Caller = Caller::user(1000, 1000);
 /// Look-ups after which attributes are copied for readers.
 const UNTIL_COPIED: usize = 80;
-
-/// An ACL that lets all search except the user.
-fn acl_against_user() -> Vec<u8> {
-    let none = u32::MAX;
-    let entries = [
-        (AclTag::UserObj, 7, none),
-        (AclTag::User, 0, USER.uid),
-        (AclTag::GroupObj, 5, none),
-        (AclTag::Mask, 7, none),
-        (AclTag::Other, 5, none),
-    ];
-    acl_encode_xattr(&entries.map(|(tag, perm, id)| AclEntry { tag, perm, id }))
-}
 
 fn set(fs: &Ext4, name: &[u8], value: &[u8]) {
     let (root, flags) = (Caller::root(), XattrFlags::empty());
@@ -52,7 +38,7 @@ fn an_acl_is_set(base: &Base) {
     }
     let setter = thread::spawn({
         let fs = Arc::clone(&fs);
-        move || set(&fs, b"system.posix_acl_access", &acl_against_user())
+        move || set(&fs, b"system.posix_acl_access", &acl_against(USER.uid))
     });
     let reader = thread::spawn({
         let fs = Arc::clone(&fs);

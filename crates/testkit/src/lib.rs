@@ -28,6 +28,7 @@
 //! | [`mounted_dir`], [`server`] | images mounted by the command, the kernel and others; statistics of a server |
 //! | [`aligned`] | memory for direct I/O |
 //! | [`as_root`] | operations that must succeed |
+//! | [`acl`] | ACLs |
 //! | [`stamps`] | what concurrent readers of a file may find |
 //! | [`object_store`] | a store of objects in memory, and a network that fails |
 //! | [`two_hosts`] | hosts that take an image over from each other |
@@ -43,6 +44,7 @@
 // System calls with a user's credentials, in [`calls`].
 #![deny(unsafe_code)]
 
+pub mod acl;
 pub mod aligned;
 pub mod as_root;
 pub mod beside;

@@ -5,6 +5,7 @@ pub use crate::image::{kernel_mounts, recovered_tree};
 pub use crate::require;
 pub use crate::with;
 pub use crate::{
+    acl::acl_against,
     aligned::Aligned,
     as_root::AsRoot,
     built::{self, WORKSPACE},

@@ -113,6 +113,32 @@ pub fn resolve_parent<'p, F: FileSystem>(
     })
 }
 
+/// A component of a path as it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Component<'p> {
+    /// The name.
+    pub name: &'p [u8],
+    /// Where it ends in the path.
+    pub end: usize,
+    /// At most slashes follow.
+    pub is_last: bool,
+}
+
+/// The first component of `path` that begins at byte `from` or after slashes there; none if nothing else follows.
+#[inline]
+pub fn component(path: &[u8], from: usize) -> Option<Component<'_>> {
+    let rest = path.get(from..)?;
+    let start = from + rest.iter().position(|&byte| byte != b'/')?;
+    let rest = path.get(start..)?;
+    let length = rest.iter().position(|&byte| byte == b'/');
+    let (name, after) = rest.split_at(length.unwrap_or(rest.len()));
+    Some(Component {
+        name,
+        end: start + name.len(),
+        is_last: after.iter().all(|&byte| byte == b'/'),
+    })
+}
+
 /// A walk in progress.
 struct Walk<'a, 'p, F: FileSystem> {
     fs: &'a F,
@@ -161,7 +187,7 @@ impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
 
     /// Takes off the rest what the file system looks up at once, the last component only `with_last`.
     fn skip_known(&mut self, with_last: bool) -> Result<()> {
-        if !self.skips || self.rest.iter().all(|&b| b == b'/') {
+        if !self.skips || component(&self.rest, 0).is_none() {
             return Ok(());
         }
         let (fs, caller) = (self.fs, self.caller);
@@ -169,40 +195,35 @@ impl<'a, 'p, F: FileSystem> Walk<'a, 'p, F> {
         self.skips = known.is_some();
         if let Some((node, taken)) = known {
             self.at = Cow::Owned(node);
-            match &mut self.rest {
-                Cow::Borrowed(rest) => *rest = &rest[taken..],
-                Cow::Owned(rest) => drop(rest.drain(..taken)),
-            }
+            self.skip(taken);
         }
         Ok(())
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        match &mut self.rest {
+            Cow::Borrowed(rest) => *rest = &rest[bytes..],
+            Cow::Owned(rest) => drop(rest.drain(..bytes)),
+        }
     }
 
     /// Takes the next component off the rest, after those that the file system looks up at once.
     fn next_step(&mut self, with_last: bool) -> Result<Option<Step<'p>>> {
         self.skip_known(with_last)?;
-        let rest = &self.rest[..];
-        let Some(start) = rest.iter().position(|&b| b != b'/') else {
+        let Some(next) = component(&self.rest, 0) else {
             return Ok(None);
         };
-        let length = rest[start..].iter().position(|&b| b == b'/');
-        let end = length.map_or(rest.len(), |n| start + n);
-        if end - start > NAME_BYTES_MAX {
+        if next.name.len() > NAME_BYTES_MAX {
             return Err(Errno::ENAMETOOLONG.into());
         }
-        let is_last = rest[end..].iter().all(|&b| b == b'/');
-        let must_be_dir = is_last && end < rest.len();
-        let name = match &mut self.rest {
-            Cow::Borrowed(rest) => {
-                let name = &rest[start..end];
-                *rest = &rest[end..];
-                Cow::Borrowed(name)
-            }
-            Cow::Owned(rest) => {
-                let name = rest[start..end].to_vec();
-                rest.drain(..end);
-                Cow::Owned(name)
-            }
+        let (start, end) = (next.end - next.name.len(), next.end);
+        let is_last = next.is_last;
+        let must_be_dir = is_last && end < self.rest.len();
+        let name = match &self.rest {
+            Cow::Borrowed(rest) => Cow::Borrowed(&rest[start..end]),
+            Cow::Owned(rest) => Cow::Owned(rest[start..end].to_vec()),
         };
+        self.skip(end);
         Ok(Some(Step {
             name,
             is_last,

@@ -119,14 +119,14 @@ impl InodeTable {
         mut content: BufferWrite<'_>,
         change: impl FnOnce(&mut uext4_ondisk::Inode) -> R,
     ) -> R {
-        let mut mode = None;
+        let mut is_other_mode = false;
         let result = inode.change(handle, &mut content, |disk| {
             let before = disk.mode;
             let result = change(disk);
-            mode = (disk.mode != before).then_some(disk.mode);
+            is_other_mode = disk.mode != before;
             result
         });
-        if mode.is_some() {
+        if is_other_mode {
             self.volume.names.forget_passage(inode);
         }
         self.write_pending_neighbours(handle, &mut content, &inode.itable, inode.ino);

@@ -82,7 +82,7 @@ impl Inodes {
         let mut disk = self.new_disk_inode(new, links, self.generator.draw(raw_generation(raw)));
         let attributes = GOOD_OLD_INODE_SIZE + usize::from(disk.extra_isize);
         let rest = raw.get(attributes..).unwrap_or(&[]);
-        if rest.iter().any(|&byte| byte != 0) {
+        if handle.journal().has_fast_commits() && rest.iter().any(|&byte| byte != 0) {
             // They would stay, as a fast commit has the fields alone.
             handle.never_describe();
         }

@@ -10,17 +10,10 @@ use crate::namei::{Namei, check_directory};
 use crate::prelude::*;
 use crate::volume::name_cache::{Known, NameKey};
 use uext4_ondisk::Ino;
+use uext4_vfs::walk::component;
 
 /// The bits of all three classes that let a directory be searched.
 const ANYONE_SEARCHES: u16 = 0o111;
-
-/// A component of a path.
-struct Component<'p> {
-    name: &'p [u8],
-    /// Where it ends in the path.
-    end: usize,
-    is_last: bool,
-}
 
 /// A name that was found, and where it ends in the path.
 struct Step<'n> {
@@ -112,24 +105,6 @@ impl Namei {
             place.found(Some(dir.ino));
         }
     }
-}
-
-/// The component of a path that begins at or after `from`.
-#[inline]
-fn component(path: &[u8], from: usize) -> Option<Component<'_>> {
-    let rest = path.get(from..)?;
-    let start = from + rest.iter().position(|&byte| byte != b'/')?;
-    let rest = path.get(start..)?;
-    let length = rest
-        .iter()
-        .position(|&byte| byte == b'/')
-        .unwrap_or(rest.len());
-    let (name, after) = rest.split_at(length);
-    Some(Component {
-        name,
-        end: start + length,
-        is_last: after.iter().all(|&byte| byte == b'/'),
-    })
 }
 
 fn is_dots(name: &[u8]) -> bool {

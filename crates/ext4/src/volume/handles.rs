@@ -106,22 +106,24 @@ impl<'j> LazyHandle<'j> {
 impl Volume {
     /// As [`Volume::sync_tid`], of what a fast commit makes durable if there can be one.
     pub(crate) fn sync_file(&self, tid: u64, unflushed: bool) -> Result<()> {
-        self.journal().check_aborted()?;
-        if !self.journal().is_committed(tid) {
-            self.journal().wait_fast_commit(tid)?;
-        }
-        if unflushed {
-            self.journal().flush_device()?;
-        }
-        Ok(())
+        self.sync_by(Journal::wait_fast_commit, tid, unflushed)
     }
 
     pub(crate) fn sync_tid(&self, tid: u64, unflushed: bool) -> Result<()> {
+        self.sync_by(Journal::wait_commit, tid, unflushed)
+    }
+
+    fn sync_by(
+        &self,
+        wait: fn(&Journal, u64) -> std::result::Result<(), JournalError>,
+        tid: u64,
+        unflushed: bool,
+    ) -> Result<()> {
         self.journal().check_aborted()?;
         // Of an inode that was never changed `tid` is 0, which counts as committed.
         if !self.journal().is_committed(tid) {
             // The commit flushes the device; but it may have done so before the last overwrite.
-            self.journal().wait_commit(tid)?;
+            wait(self.journal(), tid)?;
         }
         if unflushed {
             self.journal().flush_device()?;
