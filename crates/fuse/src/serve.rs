@@ -4,9 +4,9 @@ use crate::filesystem::FuseFileSystem;
 use crate::handler::Handler;
 use crate::mountpoint::Negotiated;
 use crate::server::{Invalidator, Server, ServerOptions};
-use crate::transport::dev::DevTransport;
+use crate::transport::dev::{DevTransport, Devices};
 use crate::transport::uring::{self, THREADS_PER_CPU, UringResources, UringTransport};
-use crate::transport::{Transport, TransportKind, open_device};
+use crate::transport::{Transport, TransportKind};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
@@ -29,7 +29,7 @@ pub struct ServeOptions {
 
 /// What a transport takes from the host. A process acquires it before it enters a sandbox.
 pub struct TransportResources {
-    devices: Vec<OwnedFd>,
+    devices: Devices,
     uring: Option<UringResources>,
 }
 
@@ -48,8 +48,7 @@ impl TransportResources {
                 .threads
                 .unwrap_or((DEV_THREADS_PER_CPU * available).max(DEV_THREADS_MIN)),
         };
-        let devices = (0..threads.max(1)).map(|_| open_device());
-        let devices = devices.collect::<io::Result<_>>()?;
+        let devices = Devices::open(threads.max(1))?;
         let rings = || UringResources::new(cpus, options.threads.unwrap_or(THREADS_PER_CPU));
         let uring = match options.transport {
             TransportKind::Dev => None,
@@ -62,7 +61,7 @@ impl TransportResources {
     }
 
     /// The descriptors of `/dev/fuse`.
-    pub fn into_devices(self) -> Vec<OwnedFd> {
+    pub fn into_devices(self) -> Devices {
         self.devices
     }
 
@@ -74,7 +73,7 @@ impl TransportResources {
     /// How many threads will serve at most.
     pub fn workers(&self) -> usize {
         let over_uring = self.uring.as_ref().map_or(0, UringResources::workers);
-        self.devices.len().max(over_uring)
+        self.devices.threads().max(over_uring)
     }
 }
 

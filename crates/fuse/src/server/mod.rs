@@ -294,11 +294,11 @@ impl<F: FuseFileSystem> Server<F> {
         mut attempt: impl FnMut() -> uext4_vfs::Result<T>,
     ) -> uext4_vfs::Result<T> {
         for _ in 0..FORGET_TRIES {
-            let held = self.nodes.count();
             match attempt() {
                 Err(e) if e == Errno::ENOSPC || e == Errno::EMFILE => {}
                 other => return other,
             }
+            let held = self.nodes.count();
             std::thread::sleep(FORGET_PAUSE);
             if self.nodes.count() >= held {
                 break;

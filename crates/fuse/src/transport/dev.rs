@@ -1,13 +1,16 @@
 //! Requests over `/dev/fuse`: each thread reads one, answers it, and reads the next.
 //!
+//! With few CPUs, each has a thread of its own and the others relieve those; see [`placed`]. Else all threads read.
+//!
 //! # Invariants
 //! A reply is written to the descriptor that its request was read from.
 //!
 //! # Locking
-//! None: threads share nothing but the handler.
+//! None: threads share nothing but the handler and atomics.
 
 use super::buffer::Buffer;
 use super::device;
+use super::placed::{self, Placed, Placement, Relief};
 use super::reply::send;
 use super::{Transport, join_all};
 use crate::abi::{DATA_BYTES_MAX, input};
@@ -32,6 +35,7 @@ const BEFORE_DATA: usize = size_of::<input::Header>() + size_of::<input::Write>(
 /// Threads on `/dev/fuse`, each with a descriptor of its own.
 pub struct DevTransport {
     devices: Vec<Arc<OwnedFd>>,
+    placement: Arc<Placement>,
 }
 
 impl DevTransport {
@@ -39,17 +43,46 @@ impl DevTransport {
     ///
     /// # Errors
     /// As the host says.
-    pub fn new(connection: &OwnedFd, devices: Vec<OwnedFd>) -> io::Result<DevTransport> {
-        for fd in &devices {
+    pub fn new(connection: &OwnedFd, devices: Devices) -> io::Result<DevTransport> {
+        for fd in &devices.descriptors {
             device::bind(fd, connection.as_fd())?;
         }
-        let devices = devices.into_iter().map(Arc::new).collect();
-        Ok(DevTransport { devices })
+        Ok(DevTransport {
+            devices: devices.descriptors.into_iter().map(Arc::new).collect(),
+            placement: Arc::new(Placement::new(devices.cpus)),
+        })
     }
 
     /// The descriptor of each thread, for replies that are given later.
     pub fn devices(&self) -> &[Arc<OwnedFd>] {
         &self.devices
+    }
+}
+
+/// Descriptors of `/dev/fuse`, one for each thread.
+pub struct Devices {
+    descriptors: Vec<OwnedFd>,
+    /// The CPUs that have a thread of their own.
+    cpus: Vec<usize>,
+}
+
+impl Devices {
+    /// Opens one for each of `threads`.
+    ///
+    /// # Errors
+    /// As the host says: no `/dev/fuse`, or no permission.
+    pub fn open(threads: usize) -> io::Result<Devices> {
+        Ok(Devices {
+            descriptors: (0..threads)
+                .map(|_| device::open_device())
+                .collect::<io::Result<_>>()?,
+            cpus: placed::cpus_for(threads)?,
+        })
+    }
+
+    /// The number of threads.
+    pub fn threads(&self) -> usize {
+        self.descriptors.len()
     }
 }
 
@@ -59,41 +92,63 @@ impl Transport for DevTransport {
     }
 
     fn run<H: Handler>(self, handler: &Arc<H>, started: impl FnOnce()) -> io::Result<()> {
+        let placed = self.placement.len();
         let mut threads = Vec::new();
         for (number, fd) in self.devices.into_iter().enumerate() {
-            let handler = Arc::clone(handler);
+            let (handler, placement) = (Arc::clone(handler), Arc::clone(&self.placement));
             let named = thread::Builder::new().name(format!("fuse-{number}"));
-            threads.push(named.spawn(move || serve(number, &fd, &*handler, None))?);
+            threads.push(named.spawn(move || match number {
+                _ if number < placed => {
+                    serve(number, &fd, &*handler, Placed::bind(placement, number))
+                }
+                _ if placed > 0 => serve(number, &fd, &*handler, Relief::new(placement)),
+                _ => serve(number, &fd, &*handler, Adaptive::default()),
+            })?);
+        }
+        if placed > 0 {
+            let relief = threads[placed..].iter().map(|t| t.thread().clone());
+            let (placement, relief) = (self.placement, relief.collect::<Vec<_>>());
+            let named = thread::Builder::new().name("fuse-watch".into());
+            threads.push(named.spawn(move || {
+                placement.watch(&relief);
+                Ok(())
+            })?);
         }
         started();
         join_all(threads)
     }
 }
 
-/// Serves the requests of one descriptor until the mount is gone. Sleeps for `pause` between two requests: requests that no
-/// caller waits for gather meanwhile, without a wakeup for each.
+/// How a thread gets the next request.
+pub(super) trait Reader {
+    /// Waits for a request and reads it into `room`.
+    ///
+    /// # Errors
+    /// Those of read(2).
+    fn read(&mut self, fd: &OwnedFd, room: &mut [u8]) -> Result<usize, HostErrno>;
+
+    /// The request was answered.
+    fn after_answer(&mut self) {}
+}
+
+/// Serves the requests of one descriptor until the mount is gone.
 pub(super) fn serve<H: Handler>(
     number: usize,
     fd: &OwnedFd,
     handler: &H,
-    pause: Option<Duration>,
+    mut reader: impl Reader,
 ) -> io::Result<()> {
     let mut request = Buffer::new(DATA_BYTES_MAX as usize);
     let mut reply = Buffer::new(DATA_BYTES_MAX as usize);
-    let spin = AdaptiveSpin::new(if pause.is_some() { 0 } else { CHECKS_MAX });
     loop {
-        let slept = spin_for_request(fd, &spin);
         let room = request.with_room_before(BEFORE_DATA);
-        let read = match rustix::io::read(fd, &mut *room) {
+        let read = match reader.read(fd, room) {
             Ok(read) => read,
             // The request was withdrawn, or the thread was woken without one.
             Err(HostErrno::NOENT | HostErrno::INTR | HostErrno::AGAIN) => continue,
             Err(HostErrno::NODEV | HostErrno::CONNABORTED) => return Ok(()),
             Err(e) => return Err(e.into()),
         };
-        if let Some(since) = slept {
-            spin.note_sleep(since);
-        }
         match Request::from_bytes(&room[..read]) {
             Ok(request) => {
                 let out = reply.page();
@@ -111,24 +166,55 @@ pub(super) fn serve<H: Handler>(
             Err((Some(header), errno)) => send(fd, header.unique, Err(errno))?,
             Err((None, _)) => return Err(io::Error::other("a request without a header")),
         }
-        if let Some(pause) = pause {
-            thread::sleep(pause);
-        }
+        reader.after_answer();
     }
 }
 
-/// Spins for a request, yielding between two checks. Returns the time if there is none and the thread will sleep.
+/// Spins for a request, yielding between two checks, then sleeps.
 ///
 /// While spinning succeeds, it keeps the CPU awake: waking an idle CPU takes longer than most requests.
-fn spin_for_request(fd: &OwnedFd, spin: &AdaptiveSpin) -> Option<Instant> {
-    let mut is_there = false;
-    let mut check = || {
-        let mut one = [PollFd::new(fd, PollFlags::IN)];
-        is_there = poll(&mut one, Some(&Timespec::default())).is_ok_and(|n| n > 0);
-        is_there
-    };
-    if spin.is_enabled() {
-        spin.spin(&mut check, sched_yield);
+pub(super) struct Adaptive(AdaptiveSpin);
+
+impl Default for Adaptive {
+    fn default() -> Adaptive {
+        Adaptive(AdaptiveSpin::new(CHECKS_MAX))
     }
-    (!is_there).then(Instant::now)
+}
+
+impl Reader for Adaptive {
+    fn read(&mut self, fd: &OwnedFd, room: &mut [u8]) -> Result<usize, HostErrno> {
+        let mut is_there = false;
+        if self.0.is_enabled() {
+            let check = || {
+                is_there = has_request(fd);
+                is_there
+            };
+            self.0.spin(check, sched_yield);
+        }
+        let since = Instant::now();
+        let read = rustix::io::read(fd, room);
+        if !is_there {
+            self.0.note_sleep(since);
+        }
+        read
+    }
+}
+
+/// Sleeps between two requests: requests that no caller waits for gather meanwhile, without a wakeup for each.
+pub(super) struct Paused(pub Duration);
+
+impl Reader for Paused {
+    fn read(&mut self, fd: &OwnedFd, room: &mut [u8]) -> Result<usize, HostErrno> {
+        rustix::io::read(fd, room)
+    }
+
+    fn after_answer(&mut self) {
+        thread::sleep(self.0);
+    }
+}
+
+/// Whether a request is there.
+pub(super) fn has_request(fd: &OwnedFd) -> bool {
+    let mut one = [PollFd::new(fd, PollFlags::IN)];
+    poll(&mut one, Some(&Timespec::default())).is_ok_and(|n| n > 0)
 }

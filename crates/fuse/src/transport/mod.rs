@@ -7,6 +7,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`dev`] | `/dev/fuse`: threads with a cloned descriptor each, a read and a write for each request |
+//! | `placed` | which of those threads reads a request: the one on the caller's CPU, if it can |
 //! | [`uring`] | FUSE over io_uring: queues of each CPU, one system call for a reply and the next request |
 //! | [`buffer`] | memory for requests and replies |
 //! | [`reply`] | replies over `/dev/fuse`, at once or later |
@@ -15,6 +16,7 @@
 pub mod buffer;
 pub mod dev;
 mod device;
+mod placed;
 pub mod reply;
 mod ring;
 pub mod uring;

@@ -9,9 +9,10 @@
 //! None: threads share nothing but the handler.
 
 use super::buffer::Buffer;
+use super::dev::{self, Paused};
+use super::device;
 use super::ring::{self, RawRing, Ring};
 use super::{Transport, join_all};
-use super::{dev, device};
 use crate::abi::input;
 use crate::handler::{Handler, put_bytes};
 use crate::request::Request;
@@ -116,7 +117,7 @@ impl Transport for UringTransport {
         drop(offered);
         let for_dev = Arc::clone(handler);
         let named = thread::Builder::new().name("fuse-dev".into());
-        let serve_device = move || dev::serve(count, &device, &*for_dev, Some(FORGET_PAUSE));
+        let serve_device = move || dev::serve(count, &device, &*for_dev, Paused(FORGET_PAUSE));
         threads.push(named.spawn(serve_device)?);
         // Until every queue has a ring, the kernel keeps requests back.
         for offer in offers.iter().take(count) {

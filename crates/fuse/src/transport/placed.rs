@@ -1,0 +1,310 @@
+//! A thread of `/dev/fuse` on each CPU, and others that relieve them.
+//!
+//! Waking a thread on an idle CPU takes longer than most requests, above all in a virtual machine, where it leaves the guest. A request that is
+//! answered on its caller's CPU wakes nobody: the caller sleeps, the thread answers, yields, and the caller continues. So while requests come, one
+//! thread of each CPU stays awake and yields, and leaves to the others what cannot be of its own CPU.
+//!
+//! # Data model
+//! A placed thread is bound to its CPU. If nothing else ran there since it last looked, a request that has come since is of
+//! another CPU, whose thread takes it; if that does not happen soon, this one does.
+//! The threads that relieve them wait outside the kernel's queue of readers: the kernel would wake one of them for each request. They read requests
+//! while every placed thread is busy with a long one.
+//!
+//! # Invariants
+//! While the mount is there, a request is read within two ticks of the watch, however long the placed threads wait in others: a request may wait for
+//! another one.
+//!
+//! # Locking
+//! Atomics only. A placed thread writes its own cache line; that of the watch is read until no request comes for a tick.
+
+use super::dev::{Adaptive, Reader, has_request};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno as HostErrno;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, sched_yield};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+use uext4_sync::CachePadded;
+
+/// The most CPUs that are kept awake.
+const CPUS_MAX: usize = 4;
+
+/// How long a thread stays awake for each request that was read since it woke, and at most.
+const AWAKE_FOR_EACH: Duration = Duration::from_micros(30);
+const AWAKE_MAX: Duration = Duration::from_micros(300);
+
+/// A yield that takes longer let another thread run.
+const YIELD_ALONE_MAX: Duration = Duration::from_nanos(1500);
+
+/// How long a request is left to the thread of another CPU.
+const LEFT_MAX: Duration = Duration::from_micros(20);
+
+/// The pause between two looks of the watch.
+const TICK: Duration = Duration::from_millis(2);
+
+/// Placed threads that all answer, and answered fewer requests each since the last tick, need relief.
+const FEW_IN_A_TICK: u64 = 40;
+
+/// How many ticks relief lasts.
+const RELIEF_TICKS: u32 = 50;
+
+/// What a placed thread says.
+#[derive(Default)]
+struct Place {
+    /// Two for each request; odd while it answers one.
+    requests: AtomicU64,
+    is_awake: AtomicBool,
+}
+
+impl Place {
+    fn is_busy(&self) -> bool {
+        !self.requests.load(Relaxed).is_multiple_of(2)
+    }
+}
+
+/// The placed threads of a mount, and what relieves them.
+pub(super) struct Placement {
+    cpus: Vec<usize>,
+    places: Vec<CachePadded<Place>>,
+    needs_relief: AtomicBool,
+    has_ended: AtomicBool,
+    watch_sleeps: CachePadded<AtomicBool>,
+    watch: OnceLock<Thread>,
+}
+
+/// The CPUs to place a thread of each on: none where they are too many, where the process may not use all of its CPUs' time, or where
+/// none of `threads` would be left to relieve.
+///
+/// # Errors
+/// As the host says.
+pub(super) fn cpus_for(threads: usize) -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(None)?;
+    let cpus: Vec<_> = (0..CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
+        .collect();
+    let time = thread::available_parallelism().map_or(1, usize::from);
+    let fits = cpus.len() <= CPUS_MAX && cpus.len() <= time && cpus.len() < threads;
+    Ok(if fits { cpus } else { Vec::new() })
+}
+
+impl Placement {
+    pub fn new(cpus: Vec<usize>) -> Placement {
+        Placement {
+            places: cpus.iter().map(|_| CachePadded::default()).collect(),
+            cpus,
+            needs_relief: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+            watch_sleeps: CachePadded::new(AtomicBool::new(false)),
+            watch: OnceLock::new(),
+        }
+    }
+
+    /// How many threads are placed: the first ones.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The requests that placed threads have begun and ended, two for each.
+    fn requests(&self) -> u64 {
+        let places = self.places.iter();
+        places.map(|place| place.requests.load(Relaxed)).sum()
+    }
+
+    fn is_another_awake(&self, number: usize) -> bool {
+        let others = self.places.iter().enumerate();
+        let mut others = others.filter(|(other, _)| *other != number);
+        others.any(|(_, place)| place.is_awake.load(Relaxed))
+    }
+
+    /// Watches the placed threads until the mount is gone, and lets `relief` read requests while they need it.
+    pub fn watch(&self, relief: &[Thread]) {
+        let _ = self.watch.set(thread::current());
+        let mut last = self.requests();
+        let mut ticks_left = 0;
+        while !self.has_ended.load(SeqCst) {
+            thread::sleep(TICK);
+            let requests = self.requests();
+            ticks_left = match self.is_stuck(requests - last) {
+                true => RELIEF_TICKS,
+                false => u32::saturating_sub(ticks_left, 1),
+            };
+            self.needs_relief.store(ticks_left > 0, Relaxed);
+            if ticks_left == RELIEF_TICKS {
+                relief.iter().for_each(Thread::unpark);
+            }
+            if requests == last && ticks_left == 0 {
+                self.sleep_until_request(requests);
+            }
+            last = requests;
+        }
+        relief.iter().for_each(Thread::unpark);
+    }
+
+    /// Whether all placed threads answer, and had time for `requests` only, counted twice, since the last tick.
+    fn is_stuck(&self, requests: u64) -> bool {
+        let few = 2 * FEW_IN_A_TICK * self.len() as u64;
+        requests < few && self.places.iter().all(|place| place.is_busy())
+    }
+
+    /// Sleeps if there were `requests` until now and none is being answered.
+    fn sleep_until_request(&self, requests: u64) {
+        self.watch_sleeps.store(true, SeqCst);
+        // Either this sees a request, or its thread sees that the watch sleeps.
+        fence(SeqCst);
+        let is_idle =
+            self.requests() == requests && !self.places.iter().any(|place| place.is_busy());
+        if is_idle && !self.has_ended.load(SeqCst) {
+            thread::park();
+        }
+        self.watch_sleeps.store(false, SeqCst);
+    }
+
+    /// Ends the watch and the threads that relieve: the mount is gone.
+    pub fn end(&self) {
+        self.has_ended.store(true, SeqCst);
+        self.watch.get().map(Thread::unpark);
+    }
+}
+
+/// Reads requests as the thread of a CPU.
+pub(super) struct Placed {
+    placement: Arc<Placement>,
+    number: usize,
+    is_nonblocking: bool,
+    /// [`Placement::requests`] when the thread woke.
+    at_wake: u64,
+}
+
+impl Placed {
+    /// Binds the calling thread to CPU `number` of the placement.
+    pub fn bind(placement: Arc<Placement>, number: usize) -> Placed {
+        let mut set = CpuSet::new();
+        set.set(placement.cpus[number]);
+        // A CPU that is offline: the thread runs where it may.
+        let _ = sched_setaffinity(None, &set);
+        Placed {
+            at_wake: placement.requests(),
+            placement,
+            number,
+            is_nonblocking: false,
+        }
+    }
+
+    fn place(&self) -> &Place {
+        &self.placement.places[self.number]
+    }
+
+    fn set_nonblocking(&mut self, fd: &OwnedFd, is_nonblocking: bool) -> Result<(), HostErrno> {
+        if self.is_nonblocking != is_nonblocking {
+            let flags = if is_nonblocking {
+                OFlags::NONBLOCK
+            } else {
+                OFlags::empty()
+            };
+            fcntl_setfl(fd, OFlags::RDWR | flags)?;
+            self.is_nonblocking = is_nonblocking;
+        }
+        Ok(())
+    }
+
+    /// Reads a request if one comes while requests keep the thread awake, else `EAGAIN`.
+    fn read_awake(&self, fd: &OwnedFd, room: &mut [u8]) -> Result<usize, HostErrno> {
+        let mut requests = self.placement.requests();
+        let mut since = Instant::now();
+        let mut may_be_ours = true;
+        let mut seen: Option<Instant> = None;
+        loop {
+            let others = !may_be_ours && self.placement.is_another_awake(self.number);
+            if !others || seen.is_some_and(|at| at.elapsed() > LEFT_MAX) {
+                match rustix::io::read(fd, &mut *room) {
+                    Err(HostErrno::AGAIN) => seen = None,
+                    read => return read,
+                }
+            } else if has_request(fd) {
+                seen.get_or_insert_with(Instant::now);
+            } else {
+                seen = None;
+            }
+            let now = Instant::now();
+            let until_now = self.placement.requests();
+            if until_now != requests {
+                (requests, since) = (until_now, now);
+            }
+            if now.duration_since(since) > awake_for(requests - self.at_wake) {
+                return Err(HostErrno::AGAIN);
+            }
+            sched_yield();
+            may_be_ours = now.elapsed() > YIELD_ALONE_MAX;
+        }
+    }
+}
+
+/// How long a thread waits for another request, of `requests` that were read since it woke, counted twice.
+fn awake_for(requests: u64) -> Duration {
+    let requests = u32::try_from(requests / 2).unwrap_or(u32::MAX);
+    AWAKE_FOR_EACH.saturating_mul(requests).min(AWAKE_MAX)
+}
+
+impl Reader for Placed {
+    fn read(&mut self, fd: &OwnedFd, room: &mut [u8]) -> Result<usize, HostErrno> {
+        self.set_nonblocking(fd, true)?;
+        self.place().is_awake.store(true, Relaxed);
+        let mut read = self.read_awake(fd, room);
+        if matches!(read, Err(HostErrno::AGAIN)) {
+            self.set_nonblocking(fd, false)?;
+            self.place().is_awake.store(false, Relaxed);
+            read = rustix::io::read(fd, room);
+            self.place().is_awake.store(true, Relaxed);
+            self.at_wake = self.placement.requests();
+        }
+        if read.is_ok() {
+            let requests = &self.place().requests;
+            requests.store(requests.load(Relaxed) + 1, Relaxed);
+            // As in `sleep_until_request`.
+            fence(SeqCst);
+            if self.placement.watch_sleeps.load(Relaxed) {
+                self.placement.watch.get().map(Thread::unpark);
+            }
+        }
+        read
+    }
+
+    fn after_answer(&mut self) {
+        let requests = &self.place().requests;
+        requests.store(requests.load(Relaxed) + 1, Relaxed);
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        self.placement.end();
+    }
+}
+
+/// Reads requests while placed threads need relief.
+pub(super) struct Relief {
+    placement: Arc<Placement>,
+    reader: Adaptive,
+}
+
+impl Relief {
+    pub fn new(placement: Arc<Placement>) -> Relief {
+        let reader = Adaptive::default();
+        Relief { placement, reader }
+    }
+}
+
+impl Reader for Relief {
+    fn read(&mut self, fd: &OwnedFd, room: &mut [u8]) -> Result<usize, HostErrno> {
+        while !self.placement.needs_relief.load(Relaxed) {
+            if self.placement.has_ended.load(SeqCst) {
+                return Err(HostErrno::NODEV);
+            }
+            thread::park();
+        }
+        self.reader.read(fd, room)
+    }
+}
