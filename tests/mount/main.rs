@@ -6,6 +6,7 @@ mod fsx;
 mod lifecycle;
 mod random_calls;
 mod remote;
+mod threads;
 
 use rustix::process::{Signal, kill_process};
 use uext4_testkit::{mounted_dir::Shape, prelude::*};

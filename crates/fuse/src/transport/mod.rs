@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`dev`] | `/dev/fuse`: threads with a cloned descriptor each, a read and a write for each request |
 //! | `placed` | which of those threads reads a request: the one on the caller's CPU, if it can |
+//! | `reader` | how a thread waits for a request |
 //! | [`uring`] | FUSE over io_uring: queues of each CPU, one system call for a reply and the next request |
 //! | [`buffer`] | memory for requests and replies |
 //! | [`reply`] | replies over `/dev/fuse`, at once or later |
@@ -17,6 +18,7 @@ pub mod buffer;
 pub mod dev;
 mod device;
 mod placed;
+mod reader;
 pub mod reply;
 mod ring;
 pub mod uring;

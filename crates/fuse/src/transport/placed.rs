@@ -1,7 +1,7 @@
 //! A thread of `/dev/fuse` on each CPU, and others that relieve them.
 //!
 //! Waking a thread on an idle CPU takes longer than most requests, above all in a virtual machine, where it leaves the guest. A request that is
-//! answered on its caller's CPU wakes nobody: the caller sleeps, the thread answers, yields, and the caller continues. So while requests come, one
+//! answered on its caller's CPU wakes no other CPU: the caller sleeps, the thread answers, yields, and the caller continues. So while requests come, one
 //! thread of each CPU stays awake and yields, and leaves to the others what cannot be of its own CPU.
 //!
 //! # Data model
@@ -17,7 +17,7 @@
 //! # Locking
 //! Atomics only. A placed thread writes its own cache line; that of the watch is read until no request comes for a tick.
 
-use super::dev::{Adaptive, Reader, has_request};
+use super::reader::{Adaptive, Reader, has_request};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno as HostErrno;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, sched_yield};
@@ -306,5 +306,74 @@ impl Reader for Relief {
             thread::park();
         }
         self.reader.read(fd, room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placement(places: usize) -> Placement {
+        Placement::new((0..places).collect())
+    }
+
+    fn begin(placement: &Placement, number: usize) {
+        placement.places[number].requests.fetch_add(1, Relaxed);
+    }
+
+    #[test]
+    fn threads_that_all_wait_need_relief_and_busy_ones_do_not() {
+        let placement = placement(2);
+        begin(&placement, 0);
+        assert!(!placement.is_stuck(0), "one reads");
+        begin(&placement, 1);
+        assert!(placement.is_stuck(0));
+        assert!(placement.is_stuck(2 * 2 * FEW_IN_A_TICK - 1));
+        assert!(!placement.is_stuck(2 * 2 * FEW_IN_A_TICK), "short ones");
+    }
+
+    #[test]
+    fn the_more_is_read_the_longer_a_thread_stays_awake() {
+        assert_eq!(awake_for(0), Duration::ZERO);
+        assert_eq!(awake_for(1), Duration::ZERO, "is being answered");
+        assert_eq!(awake_for(2), AWAKE_FOR_EACH);
+        assert_eq!(awake_for(7), 3 * AWAKE_FOR_EACH);
+        assert_eq!(awake_for(u64::MAX), AWAKE_MAX);
+    }
+
+    #[test]
+    fn relief_comes_while_all_wait_and_ends_with_the_mount() {
+        let placement = placement(1);
+        let read_by_relief = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let relief = scope.spawn(|| {
+                while !placement.needs_relief.load(Relaxed) {
+                    thread::park();
+                }
+                read_by_relief.store(true, Relaxed);
+            });
+            let relief = vec![relief.thread().clone()];
+            let placement = &placement;
+            let watch = scope.spawn(move || placement.watch(&relief));
+            while !placement.watch_sleeps.load(SeqCst) {
+                thread::yield_now();
+            }
+            assert!(!placement.needs_relief.load(Relaxed), "nothing is read");
+            begin(placement, 0);
+            watch.thread().unpark();
+            while !read_by_relief.load(Relaxed) {
+                thread::yield_now();
+            }
+            placement.end();
+        });
+    }
+
+    #[test]
+    fn no_thread_is_placed_without_one_to_relieve_it() {
+        let cpus = sched_getaffinity(None).expect("the CPUs are known");
+        assert_eq!(
+            cpus_for(cpus.count() as usize).expect("the CPUs are known"),
+            [0; 0]
+        );
     }
 }

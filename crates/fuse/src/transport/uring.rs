@@ -9,10 +9,10 @@
 //! None: threads share nothing but the handler.
 
 use super::buffer::Buffer;
-use super::dev::{self, Paused};
-use super::device;
+use super::reader::Paused;
 use super::ring::{self, RawRing, Ring};
 use super::{Transport, join_all};
+use super::{dev, device};
 use crate::abi::input;
 use crate::handler::{Handler, put_bytes};
 use crate::request::Request;
