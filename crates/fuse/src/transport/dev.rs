@@ -1,6 +1,6 @@
 //! Requests over `/dev/fuse`: each thread reads one, answers it, and reads the next.
 //!
-//! With few CPUs, each has a thread of its own and the others relieve those; see [`placed`]. Else all threads read.
+//! With few CPUs, each has a thread of its own and the others relieve those; see `placed`. Else all threads read.
 //!
 //! # Invariants
 //! A reply is written to the descriptor that its request was read from.
