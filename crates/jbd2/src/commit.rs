@@ -50,7 +50,7 @@ impl Drop for EndOfThread {
         let mut state = self.0.state.lock();
         state.stopped = true;
         state.epoch += 1;
-        self.0.done.notify_all();
+        self.0.wake_all();
     }
 }
 
@@ -88,7 +88,7 @@ impl Committer {
             self.since = self.since.min(now);
             let interval = journal.settings.commit_interval();
             let left = interval.saturating_sub(now - self.since);
-            let fast = state.fast_requested > state.fast_done;
+            let fast = state.fast.has_calls();
             let running = journal.running_tid();
             let mut work = Work {
                 // Fast commits do not put an old transaction's off.
@@ -143,7 +143,7 @@ impl Committer {
     /// Commits the running transaction.
     pub(crate) fn commit(&mut self) -> Result<()> {
         let start = Instant::now();
-        let asked = self.journal.state.lock().fast_requested;
+        let round = self.journal.begin_fast_commit();
         let (tid, lists) = self.close_transaction()?;
         self.since = clock::since_epoch();
         let blocks = lists.buffers.len() as i64 + (lists.revoked.len() / 64) as i64;
@@ -154,7 +154,7 @@ impl Committer {
         self.journal.next_transaction();
         self.journal.open_gate(room);
         self.write(start, tid, lists)?;
-        self.journal.state.lock().fast_done = asked;
+        self.journal.end_fast_commit(round);
         Ok(())
     }
 

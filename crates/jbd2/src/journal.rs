@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `fast_commit` | waiting for fast commits |
+//! | `fast_commit` | rounds of calls that wait for fast commits |
 //! | `gate` | starting handles and reserving blocks |
 
 mod fast_commit;
@@ -15,6 +15,7 @@ use crate::options::JournalOptions;
 use crate::settings::Settings;
 use crate::stats::{Counters, JournalStats};
 use crate::transaction::Shard;
+use fast_commit::{FastRounds, ROUNDS};
 use gate::Gate;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -26,9 +27,8 @@ use uext4_sync::{CachePadded, Condvar, Mutex, PerCpu, class, order, thread};
 pub(crate) struct State {
     /// Newest transaction that a caller is waiting on.
     pub requested: u64,
-    /// Calls that wait for a fast commit, and how many of them have it.
-    pub fast_requested: u64,
-    pub fast_done: u64,
+    /// Calls that wait for fast commits.
+    pub fast: FastRounds,
     /// A caller waits for room in the log. That does not request a commit: of an empty transaction it would only take room.
     pub need_room: bool,
     /// A caller waits for everything to be in place and the log to be empty.
@@ -64,6 +64,8 @@ pub struct Journal {
     pub(crate) work: Condvar,
     /// Wakes the threads that wait for a commit, for room, or for the gate to open.
     pub(crate) done: Condvar,
+    /// Wakes the threads that wait for the fast commit of a round, of three.
+    fast_done: [Condvar; ROUNDS],
     /// Wakes the commit thread when the last handle leaves a closing transaction.
     drained: Condvar,
     why_aborted: OnceLock<JournalError>,
@@ -113,6 +115,7 @@ impl Journal {
             committed: CachePadded::new(AtomicU64::new(first - 1)),
             work: Condvar::new(),
             done: Condvar::new(),
+            fast_done: [const { Condvar::new() }; ROUNDS],
             drained: Condvar::new(),
             why_aborted: OnceLock::new(),
             cache,
@@ -178,7 +181,13 @@ impl Journal {
         let state = self.state.lock();
         self.committed.store(tid, Ordering::Release);
         drop(state);
+        self.wake_all();
+    }
+
+    /// Wakes all threads that wait for the commit thread.
+    pub(crate) fn wake_all(&self) {
         self.done.notify_all();
+        self.fast_done.iter().for_each(Condvar::notify_all);
     }
 
     /// Whether transaction `tid` is durable.
@@ -315,7 +324,7 @@ impl Journal {
         let mut state = self.state.lock();
         state.epoch += 1;
         self.work.notify_all();
-        self.done.notify_all();
+        self.wake_all();
         self.drained.notify_all();
         drop(state);
         if first {

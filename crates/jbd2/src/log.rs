@@ -251,16 +251,26 @@ impl Log {
     /// Makes what is written to `device` and to the log durable before the commit block is. A device whose flush is atomic makes all of it
     /// durable with that block.
     pub fn flush_before_commit(&self, device: &Arc<dyn BlockDevice>) -> Result<()> {
+        match self.is_apart_from(device) || !device.is_flush_atomic() {
+            true => self.flush(device),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the log is on another device.
+    fn is_apart_from(&self, device: &Arc<dyn BlockDevice>) -> bool {
         let own = self.map.device();
         let identity = own.identity();
         // Two without an identity may be different ones.
         let is_same = identity.is_some() && identity == device.identity();
-        let is_apart = !is_same && !Arc::ptr_eq(device, own);
-        if is_apart || !device.is_flush_atomic() {
-            device.flush()?;
-        }
-        if is_apart {
-            own.flush()?;
+        !is_same && !Arc::ptr_eq(device, own)
+    }
+
+    /// Makes what is written to `device` and to the log durable.
+    pub fn flush(&self, device: &Arc<dyn BlockDevice>) -> Result<()> {
+        device.flush()?;
+        if self.is_apart_from(device) {
+            self.map.device().flush()?;
         }
         Ok(())
     }

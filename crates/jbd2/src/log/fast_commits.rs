@@ -14,12 +14,17 @@
 
 use super::Log;
 use crate::error::Result;
-use std::sync::Arc;
-use uext4_block::BlockDevice;
 use uext4_ondisk::{FastCommitBuilder, FastCommitRecord, Tid};
 
 /// What a device writes whole.
 const SECTOR: usize = 512;
+
+/// The block of a fast commit that makes it complete.
+pub(crate) struct LastBlock {
+    /// Where it goes in the log.
+    at: u32,
+    bytes: Vec<u8>,
+}
 
 /// Where the next fast commit goes.
 #[derive(Debug, Default)]
@@ -86,39 +91,36 @@ impl Log {
         }
     }
 
-    /// Writes a fast commit and makes it durable, with all that was written to `device` before.
-    pub(crate) fn write_fast_commit(
-        &mut self,
-        tid: u64,
-        blocks: &[u8],
-        device: &Arc<dyn BlockDevice>,
-        barrier: bool,
-    ) -> Result<()> {
+    /// Writes a fast commit but for the block that makes it complete, which is given to [`Log::end_fast_commit`] when the rest, and the
+    /// data that its records point to, is durable.
+    pub(crate) fn begin_fast_commit(&mut self, tid: u64, mut blocks: Vec<u8>) -> Result<LastBlock> {
         let size = self.map.block_size();
         let used = self.fast_used(tid);
         let at = self.sb.fast_commit_area().start + used;
         let count = (blocks.len() / size) as u32;
-        self.fast.is_clear = false;
-        // The block that makes it complete is the last to be written.
-        let (end_at, end) = if used == 0 {
-            let mut without_head = blocks.to_vec();
-            without_head.iter_mut().take(SECTOR).for_each(|b| *b = 0);
-            self.map.write(at, &without_head)?;
-            (at, blocks.split_at(size).0)
-        } else {
-            let (others, end) = blocks.split_at(blocks.len() - size);
-            self.map.write(at, others)?;
-            (at + count - 1, end)
+        self.fast = FastCommits {
+            tid,
+            used: used + count,
+            is_clear: false,
         };
-        if barrier {
-            self.flush_before_commit(device)?;
-            self.map.write_fua(end_at, end)?;
-        } else {
-            self.map.write(end_at, end)?;
+        if used == 0 {
+            let bytes = blocks.split_at(size).0.to_vec();
+            blocks.iter_mut().take(SECTOR).for_each(|b| *b = 0);
+            self.map.write(at, &blocks)?;
+            return Ok(LastBlock { at, bytes });
         }
-        self.fast.tid = tid;
-        self.fast.used = used + count;
-        Ok(())
+        let bytes = blocks.split_off(blocks.len() - size);
+        self.map.write(at, &blocks)?;
+        let at = at + count - 1;
+        Ok(LastBlock { at, bytes })
+    }
+
+    /// Completes a fast commit, durably if `durable`.
+    pub(crate) fn end_fast_commit(&self, last: &LastBlock, durable: bool) -> Result<()> {
+        match durable {
+            true => self.map.write_fua(last.at, &last.bytes),
+            false => self.map.write(last.at, &last.bytes),
+        }
     }
 
     /// Marks the area unused, unless it is, once the transaction that it is of is committed.

@@ -1,6 +1,6 @@
 //! Fast commits: when there is one, what it holds, and what the next mount finds.
 
-use super::device::TestDevice;
+use super::device::{Call, TestDevice};
 use super::setup::*;
 use crate::log::Log;
 use crate::transaction::Freed;
@@ -50,17 +50,30 @@ fn in_use() -> (Arc<TestDevice>, Arc<Client>, Arc<Journal>) {
 }
 
 /// Changes a block under a handle that says what it did, if `described`, and waits for that.
-fn change(journal: &Journal, client: &Client, i: u32, described: bool) -> u64 {
+fn change(journal: &Journal, client: &Client, i: u32, is_described: bool) -> u64 {
+    if is_described {
+        let tid = described(journal, client, i);
+        journal.wait_fast_commit(tid).expect("is durable");
+        return tid;
+    }
     let handle = journal.start(1).expect("starts");
     let buffer = journal.cache().get(HOME).expect("reads");
     handle.modify(&buffer).expect("attaches").data_mut().fill(2);
-    if described {
-        client.0.lock().unwrap().push(record(i));
-        handle.describe();
-    }
     let tid = handle.tid();
     handle.finish();
     journal.wait_fast_commit(tid).expect("is durable");
+    tid
+}
+
+/// Changes a block under a handle that says what it did.
+fn described(journal: &Journal, client: &Client, i: u32) -> u64 {
+    let handle = journal.start(1).expect("starts");
+    let buffer = journal.cache().get(HOME).expect("reads");
+    handle.modify(&buffer).expect("attaches").data_mut().fill(2);
+    client.0.lock().unwrap().push(record(i));
+    handle.describe();
+    let tid = handle.tid();
+    handle.finish();
     tid
 }
 
@@ -190,8 +203,9 @@ fn a_log_with_fast_commits_is_not_marked_empty() {
     log.write_chunk().expect("writes");
     log.commit(true).expect("writes");
     let blocks = log.encode_fast_commit(tid + 1, &[record(1)]).expect("fits");
-    log.write_fast_commit(tid + 1, &blocks, &whole, true)
-        .expect("writes");
+    let last = log.begin_fast_commit(tid + 1, blocks).expect("writes");
+    log.flush(&whole).expect("flushes");
+    log.end_fast_commit(&last, true).expect("writes");
     log.set_tail(None, tid + 1).expect("writes");
     assert_eq!(left(&device).0, [record(1)]);
     assert!(log.encode_fast_commit(tid + 1, &[record(2)]).is_none());
@@ -204,13 +218,7 @@ fn a_log_with_fast_commits_is_not_marked_empty() {
 #[test]
 fn a_fast_commit_that_fails_aborts_the_journal() {
     let (device, client, journal) = in_use();
-    let handle = journal.start(1).expect("starts");
-    let buffer = journal.cache().get(HOME).expect("reads");
-    handle.modify(&buffer).expect("attaches").data_mut().fill(2);
-    client.0.lock().unwrap().push(record(1));
-    handle.describe();
-    let tid = handle.tid();
-    handle.finish();
+    let tid = described(&journal, &client, 1);
     device.fail(|_| Some(5));
     journal.wait_fast_commit(tid).expect_err("the device fails");
     assert!(journal.is_aborted());
@@ -218,4 +226,51 @@ fn a_fast_commit_that_fails_aborts_the_journal() {
         .wait_fast_commit(tid)
         .expect_err("nothing is durable any more");
     journal.stop();
+}
+
+/// What two calls return of which the second comes during the flush for the first, and the device's calls; flush `fails` fails.
+fn two_at_a_time(fails: usize) -> ([bool; 2], Vec<Call>) {
+    let (device, client, journal) = in_use();
+    let _ = device.take_calls();
+    let mut flushes = 0;
+    device.fail(move |call| {
+        flushes += usize::from(call == Call::Flush);
+        (call == Call::Flush && flushes == fails).then_some(5)
+    });
+    device.hold(|call| call == Call::Flush);
+    let results = std::thread::scope(|scope| {
+        let wait = |i| {
+            let tid = described(&journal, &client, i);
+            let journal = &journal;
+            scope.spawn(move || journal.wait_fast_commit(tid).is_ok())
+        };
+        let first = wait(1);
+        device.wait_for_held();
+        let second = wait(2);
+        while !journal.state.lock().fast.has_calls() {
+            std::thread::yield_now();
+        }
+        device.continue_held();
+        [first, second].map(|call| call.join().expect("no panic"))
+    });
+    if results == [true; 2] {
+        assert_eq!(left(&device), ([1, 2].map(record).to_vec(), 1));
+    }
+    journal.stop();
+    (results, device.take_calls())
+}
+
+#[test]
+fn a_flush_is_for_one_fast_commit_and_for_the_data_of_the_next() {
+    let (results, calls) = two_at_a_time(0);
+    assert_eq!(results, [true; 2]);
+    let flushes = calls.iter().filter(|call| **call == Call::Flush).count();
+    let durable = calls.iter().filter(|call| matches!(call, Call::Fua(_)));
+    assert_eq!((flushes, durable.count()), (2, 1), "{calls:?}");
+}
+
+#[test]
+fn a_call_whose_fast_commit_is_not_flushed_fails() {
+    assert_eq!(two_at_a_time(1).0, [false; 2]);
+    assert_eq!(two_at_a_time(2).0, [false; 2]);
 }
