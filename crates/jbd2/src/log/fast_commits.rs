@@ -21,7 +21,7 @@ const SECTOR: usize = 512;
 
 /// The block of a fast commit that makes it complete.
 pub(crate) struct LastBlock {
-    /// Where it goes in the log.
+    /// Its place in the log.
     at: u32,
     bytes: Vec<u8>,
 }
