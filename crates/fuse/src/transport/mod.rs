@@ -7,6 +7,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`dev`] | `/dev/fuse`: threads with a cloned descriptor each, a read and a write for each request |
+//! | `awake` | how long a thread waits before it sleeps, where CPUs are few |
 //! | `placed` | which of those threads reads a request: the one on the caller's CPU, if it can |
 //! | `reader` | how a thread waits for a request |
 //! | [`uring`] | FUSE over io_uring: queues of each CPU, one system call for a reply and the next request |
@@ -14,6 +15,7 @@
 //! | [`reply`] | replies over `/dev/fuse`, at once or later |
 //! | `device`, `ring` | the system calls that need `unsafe` |
 
+mod awake;
 pub mod buffer;
 pub mod dev;
 mod device;

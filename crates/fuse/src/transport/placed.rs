@@ -17,10 +17,11 @@
 //! # Locking
 //! Atomics only. A placed thread writes its own cache line; that of the watch is read until no request comes for a tick.
 
+use super::awake::{self, Vigil};
 use super::reader::{Adaptive, Reader, has_request};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno as HostErrno;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, sched_yield};
+use rustix::thread::{CpuSet, sched_setaffinity, sched_yield};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
@@ -28,13 +29,6 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use uext4_sync::CachePadded;
-
-/// The most CPUs that are kept awake.
-const CPUS_MAX: usize = 4;
-
-/// How long a thread stays awake for each request that was read since it woke, and at most.
-const AWAKE_FOR_EACH: Duration = Duration::from_micros(30);
-const AWAKE_MAX: Duration = Duration::from_micros(300);
 
 /// A yield that takes longer let another thread run.
 const YIELD_ALONE_MAX: Duration = Duration::from_nanos(1500);
@@ -75,19 +69,17 @@ pub(super) struct Placement {
     watch: OnceLock<Thread>,
 }
 
-/// The CPUs to place a thread of each on: none where they are too many, where the process may not use all of its CPUs' time, or where
-/// none of `threads` would be left to relieve.
+/// The CPUs to place a thread of each on: none where they are too many, or where none of `threads` would be left to relieve.
 ///
 /// # Errors
 /// As the host says.
 pub(super) fn cpus_for(threads: usize) -> io::Result<Vec<usize>> {
-    let set = sched_getaffinity(None)?;
-    let cpus: Vec<_> = (0..CpuSet::MAX_CPU)
-        .filter(|cpu| set.is_set(*cpu))
-        .collect();
-    let time = thread::available_parallelism().map_or(1, usize::from);
-    let fits = cpus.len() <= CPUS_MAX && cpus.len() <= time && cpus.len() < threads;
-    Ok(if fits { cpus } else { Vec::new() })
+    let cpus = awake::cpus()?;
+    Ok(if cpus.len() < threads {
+        cpus
+    } else {
+        Vec::new()
+    })
 }
 
 impl Placement {
@@ -107,10 +99,12 @@ impl Placement {
         self.places.len()
     }
 
-    /// The requests that placed threads have begun and ended, two for each.
+    /// The requests that placed threads have begun.
     fn requests(&self) -> u64 {
         let places = self.places.iter();
-        places.map(|place| place.requests.load(Relaxed)).sum()
+        places
+            .map(|place| place.requests.load(Relaxed).div_ceil(2))
+            .sum()
     }
 
     fn is_another_awake(&self, number: usize) -> bool {
@@ -143,9 +137,9 @@ impl Placement {
         relief.iter().for_each(Thread::unpark);
     }
 
-    /// Whether all placed threads answer, and had time for `requests` only, counted twice, since the last tick.
+    /// Whether all placed threads answer, and had time for `requests` only since the last tick.
     fn is_stuck(&self, requests: u64) -> bool {
-        let few = 2 * FEW_IN_A_TICK * self.len() as u64;
+        let few = FEW_IN_A_TICK * self.len() as u64;
         requests < few && self.places.iter().all(|place| place.is_busy())
     }
 
@@ -212,8 +206,7 @@ impl Placed {
 
     /// Reads a request if one comes while requests keep the thread awake, else `EAGAIN`.
     fn read_awake(&self, fd: &OwnedFd, room: &mut [u8]) -> Result<usize, HostErrno> {
-        let mut requests = self.placement.requests();
-        let mut since = Instant::now();
+        let mut vigil = Vigil::new(self.at_wake, self.placement.requests());
         let mut may_be_ours = true;
         let mut seen: Option<Instant> = None;
         loop {
@@ -228,24 +221,14 @@ impl Placed {
             } else {
                 seen = None;
             }
-            let now = Instant::now();
-            let until_now = self.placement.requests();
-            if until_now != requests {
-                (requests, since) = (until_now, now);
-            }
-            if now.duration_since(since) > awake_for(requests - self.at_wake) {
+            if vigil.is_over(self.placement.requests()) {
                 return Err(HostErrno::AGAIN);
             }
+            let since = Instant::now();
             sched_yield();
-            may_be_ours = now.elapsed() > YIELD_ALONE_MAX;
+            may_be_ours = since.elapsed() > YIELD_ALONE_MAX;
         }
     }
-}
-
-/// How long a thread waits for another request, of `requests` that were read since it woke, counted twice.
-fn awake_for(requests: u64) -> Duration {
-    let requests = u32::try_from(requests / 2).unwrap_or(u32::MAX);
-    AWAKE_FOR_EACH.saturating_mul(requests).min(AWAKE_MAX)
 }
 
 impl Reader for Placed {
@@ -328,17 +311,8 @@ mod tests {
         assert!(!placement.is_stuck(0), "one reads");
         begin(&placement, 1);
         assert!(placement.is_stuck(0));
-        assert!(placement.is_stuck(2 * 2 * FEW_IN_A_TICK - 1));
-        assert!(!placement.is_stuck(2 * 2 * FEW_IN_A_TICK), "short ones");
-    }
-
-    #[test]
-    fn the_more_is_read_the_longer_a_thread_stays_awake() {
-        assert_eq!(awake_for(0), Duration::ZERO);
-        assert_eq!(awake_for(1), Duration::ZERO, "is being answered");
-        assert_eq!(awake_for(2), AWAKE_FOR_EACH);
-        assert_eq!(awake_for(7), 3 * AWAKE_FOR_EACH);
-        assert_eq!(awake_for(u64::MAX), AWAKE_MAX);
+        assert!(placement.is_stuck(2 * FEW_IN_A_TICK - 1));
+        assert!(!placement.is_stuck(2 * FEW_IN_A_TICK), "short ones");
     }
 
     #[test]
@@ -370,10 +344,9 @@ mod tests {
 
     #[test]
     fn no_thread_is_placed_without_one_to_relieve_it() {
-        let cpus = sched_getaffinity(None).expect("the CPUs are known");
-        assert_eq!(
-            cpus_for(cpus.count() as usize).expect("the CPUs are known"),
-            [0; 0]
-        );
+        let cpus = awake::cpus().expect("the CPUs are known");
+        assert_eq!(cpus_for(cpus.len()).expect("the CPUs are known"), [0; 0]);
+        let more = cpus_for(cpus.len() + 1).expect("the CPUs are known");
+        assert_eq!(more, cpus);
     }
 }

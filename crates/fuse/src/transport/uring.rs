@@ -8,6 +8,7 @@
 //! # Locking
 //! None: threads share nothing but the handler.
 
+use super::awake::{self, Vigil};
 use super::buffer::Buffer;
 use super::reader::Paused;
 use super::ring::{self, RawRing, Ring};
@@ -25,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use uext4_sync::AdaptiveSpin;
+use uext4_sync::{AdaptiveSpin, CachePadded};
 use uext4_vfs::Errno;
 
 /// Threads of a queue: one may sleep in fsync(2) while others answer.
@@ -49,6 +50,8 @@ pub struct UringResources {
     /// Those of one CPU follow each other at a distance of `cpus`.
     rings: Vec<RawRing>,
     cpus: usize,
+    /// A thread of each CPU stays awake while there are requests.
+    keeps_awake: bool,
     /// The descriptor of `/dev/fuse` that all rings are for; some requests are read from it nevertheless.
     device: OwnedFd,
 }
@@ -64,6 +67,7 @@ impl UringResources {
         Ok(UringResources {
             rings: rings.collect::<io::Result<_>>()?,
             cpus,
+            keeps_awake: !awake::cpus()?.is_empty(),
             device,
         })
     }
@@ -102,17 +106,19 @@ impl Transport for UringTransport {
         let UringResources {
             rings,
             cpus,
+            keeps_awake,
             device,
         } = self.0;
         let count = rings.len();
         let mut threads: Vec<JoinHandle<io::Result<()>>> = Vec::new();
         let (offered, offers) = mpsc::channel();
-        let queues: Vec<_> = (0..cpus).map(|cpu| Arc::new(Queue::new(cpu))).collect();
+        let queues: Arc<[Queue]> = (0..cpus).map(|_| Queue::new()).collect();
         for (number, ring) in rings.into_iter().enumerate() {
             let (cpu, offered) = (number % cpus, offered.clone());
-            let (handler, queue) = (Arc::clone(handler), Arc::clone(&queues[cpu]));
+            let (handler, queues) = (Arc::clone(handler), Arc::clone(&queues));
+            let turn = Turn::new(queues, cpu, keeps_awake);
             let named = thread::Builder::new().name(format!("fuse-{cpu}-{number}"));
-            threads.push(named.spawn(move || serve(number, &queue, ring, &offered, &*handler))?);
+            threads.push(named.spawn(move || serve(number, turn, ring, &offered, &*handler))?);
         }
         drop(offered);
         let for_dev = Arc::clone(handler);
@@ -130,44 +136,80 @@ impl Transport for UringTransport {
 
 /// What the threads of a CPU share.
 struct Queue {
-    cpu: usize,
     /// Requests that any of them got.
-    taken: AtomicU64,
+    taken: CachePadded<AtomicU64>,
     spin: AdaptiveSpin,
 }
 
 impl Queue {
-    fn new(cpu: usize) -> Queue {
+    fn new() -> Queue {
         Queue {
-            cpu,
-            taken: AtomicU64::new(0),
+            taken: CachePadded::new(AtomicU64::new(0)),
             spin: AdaptiveSpin::new(CHECKS_MAX),
         }
+    }
+}
+
+/// How a thread waits for requests.
+struct Turn {
+    queues: Arc<[Queue]>,
+    cpu: usize,
+    keeps_awake: bool,
+    /// [`Turn::taken`] when the thread woke.
+    at_wake: u64,
+}
+
+impl Turn {
+    fn new(queues: Arc<[Queue]>, cpu: usize, keeps_awake: bool) -> Turn {
+        Turn {
+            queues,
+            cpu,
+            keeps_awake,
+            at_wake: 0,
+        }
+    }
+
+    fn queue(&self) -> &Queue {
+        &self.queues[self.cpu]
+    }
+
+    /// The requests that all threads got.
+    fn taken(&self) -> u64 {
+        let queues = self.queues.iter();
+        queues.map(|queue| queue.taken.load(Relaxed)).sum()
     }
 
     /// Sends a reply and waits for the next request.
     ///
     /// While spinning succeeds, it keeps the CPU awake until one of its threads gets a request: waking an idle CPU takes
-    /// longer than most requests. A spinning thread yields between two checks, so the caller runs first.
+    /// longer than most requests. A spinning thread yields between two checks, so the caller runs first. With few CPUs it
+    /// does so while any of them gets requests: else the kernel would move a caller to the idle one.
     fn next(
-        &self,
+        &mut self,
         ring: &mut Ring,
         unique: u64,
         answer: Result<usize, Errno>,
     ) -> Result<(), HostErrno> {
-        let spins = self.spin.is_enabled();
+        let queue = self.queue();
+        let spins = queue.spin.is_enabled() || self.keeps_awake;
         ring.commit(unique, answer, spins)?;
-        if spins {
-            let taken = self.taken.load(Relaxed);
-            let has_more = || ring.has_arrived() || self.taken.load(Relaxed) != taken;
-            self.spin.spin(has_more, sched_yield);
+        let taken = queue.taken.load(Relaxed);
+        let has_more = |ring: &mut Ring| ring.has_arrived() || queue.taken.load(Relaxed) != taken;
+        if self.keeps_awake {
+            let mut vigil = Vigil::new(self.at_wake, self.taken());
+            while !has_more(ring) && !vigil.is_over(self.taken()) {
+                sched_yield();
+            }
+        } else if spins {
+            queue.spin.spin(|| has_more(ring), sched_yield);
         }
         if ring.has_arrived() {
             return ring.wait();
         }
         let since = Instant::now();
         let waited = ring.wait();
-        self.spin.note_sleep(since);
+        queue.spin.note_sleep(since);
+        self.at_wake = self.taken();
         waited
     }
 }
@@ -183,16 +225,16 @@ fn is_over(e: HostErrno) -> bool {
 /// Serves what comes through a ring of that queue, until the mount is gone.
 fn serve<H: Handler>(
     number: usize,
-    queue: &Queue,
+    mut turn: Turn,
     ring: RawRing,
     offered: &Sender<io::Result<()>>,
     handler: &H,
 ) -> io::Result<()> {
     let mut set = CpuSet::new();
-    set.set(queue.cpu);
+    set.set(turn.cpu);
     // A CPU that is offline: the thread runs where it may.
     let _ = sched_setaffinity(None, &set);
-    let mut ring = Ring::new(ring, queue.cpu as u16);
+    let mut ring = Ring::new(ring, turn.cpu as u16);
     match ring.register() {
         Ok(()) => {
             let _ = offered.send(Ok(()));
@@ -216,7 +258,7 @@ fn serve<H: Handler>(
     let mut scratch = Buffer::new(COPIED_BYTES_MAX);
     let mut waited = ring.wait();
     loop {
-        queue.taken.fetch_add(1, Relaxed);
+        turn.queue().taken.fetch_add(1, Relaxed);
         match waited {
             Ok(()) => {}
             Err(e) if is_over(e) => return Ok(()),
@@ -232,7 +274,7 @@ fn serve<H: Handler>(
             scratch.page(),
             handler,
         );
-        waited = queue.next(&mut ring, header.unique, answer);
+        waited = turn.next(&mut ring, header.unique, answer);
     }
 }
 
