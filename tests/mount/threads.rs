@@ -121,8 +121,9 @@ fn a_request_is_read_while_all_others_wait_for_it() -> Result<()> {
             .into_iter()
             .map(|one| one.join().expect("it looks up"));
         let answers: Vec<_> = answers.chain([last]).collect();
-        mountpoint.unmount()?;
+        let unmounted = mountpoint.unmount();
         served.join().expect("it serves to the end")?;
+        unmounted?;
         assert_eq!(waited, others, "requests that were read, of {others}");
         let is_none = |answer: &_| *answer == Some(ErrorKind::NotFound);
         assert!(answers.iter().all(is_none), "{answers:?}");

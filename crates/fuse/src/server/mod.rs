@@ -50,9 +50,9 @@ use std::time::{Duration, Instant};
 use tracing::{Span, field::Empty};
 use uext4_vfs::{Caller, Capabilities, Errno, Error, FileSystem, in_span};
 
-/// The retries of an operation that found no space, and the pause before each.
+/// The retries of an operation that found no space, and the pause before each: longer than it takes until another thread reads requests.
 const FORGET_TRIES: u32 = 16;
-const FORGET_PAUSE: Duration = Duration::from_millis(4);
+const FORGET_PAUSE: Duration = Duration::from_millis(8);
 
 /// The result of an answer: the length of what it wrote.
 type Answer = uext4_vfs::Result<usize>;

@@ -93,7 +93,7 @@ impl Transport for DevTransport {
             let named = thread::Builder::new().name(format!("fuse-{number}"));
             threads.push(named.spawn(move || match number {
                 _ if number < placed => {
-                    serve(number, &fd, &*handler, Placed::bind(placement, number))
+                    serve(number, &fd, &*handler, Placed::new(placement, number))
                 }
                 _ if placed > 0 => serve(number, &fd, &*handler, Relief::new(placement)),
                 _ => serve(number, &fd, &*handler, Adaptive::default()),

@@ -5,8 +5,9 @@
 //! thread of each CPU stays awake and yields, and leaves to the others what cannot be of its own CPU.
 //!
 //! # Data model
-//! A placed thread is bound to its CPU. If nothing else ran there since it last looked, a request that has come since is of
-//! another CPU, whose thread takes it; if that does not happen soon, this one does.
+//! A placed thread returns to its CPU whenever it wakes, and may be moved: threads that it starts may run anywhere. If nothing else ran there since
+//! it last looked, a request that has come since is of another CPU, whose thread takes it; if that does not happen soon, this one does, and
+//! leaves it none until it has answered another one.
 //! The threads that relieve them wait outside the kernel's queue of readers: the kernel would wake one of them for each request. They read requests
 //! while every placed thread is busy with a long one.
 //!
@@ -17,14 +18,16 @@
 //! # Locking
 //! Atomics only. A placed thread writes its own cache line; that of the watch is read until no request comes for a tick.
 
-use super::awake::{self, Vigil};
+use super::awake::{self, Awake};
 use super::reader::{Adaptive, Reader, has_request};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno as HostErrno;
-use rustix::thread::{CpuSet, sched_setaffinity, sched_yield};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence,
+};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -39,8 +42,8 @@ const LEFT_MAX: Duration = Duration::from_micros(20);
 /// The pause between two looks of the watch.
 const TICK: Duration = Duration::from_millis(2);
 
-/// Placed threads that all answer, and answered fewer requests each since the last tick, need relief.
-const FEW_IN_A_TICK: u64 = 40;
+/// Placed threads that all answer, and answered fewer requests each since the last tick, need relief: of 20 us each.
+const FEW_IN_A_TICK: u64 = 100;
 
 /// How many ticks relief lasts.
 const RELIEF_TICKS: u32 = 50;
@@ -64,6 +67,8 @@ pub(super) struct Placement {
     cpus: Vec<usize>,
     places: Vec<CachePadded<Place>>,
     needs_relief: AtomicBool,
+    /// Placed threads that did not end.
+    alive: AtomicUsize,
     has_ended: AtomicBool,
     watch_sleeps: CachePadded<AtomicBool>,
     watch: OnceLock<Thread>,
@@ -86,6 +91,7 @@ impl Placement {
     pub fn new(cpus: Vec<usize>) -> Placement {
         Placement {
             places: cpus.iter().map(|_| CachePadded::default()).collect(),
+            alive: AtomicUsize::new(cpus.len()),
             cpus,
             needs_relief: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
@@ -105,12 +111,6 @@ impl Placement {
         places
             .map(|place| place.requests.load(Relaxed).div_ceil(2))
             .sum()
-    }
-
-    fn is_another_awake(&self, number: usize) -> bool {
-        let others = self.places.iter().enumerate();
-        let mut others = others.filter(|(other, _)| *other != number);
-        others.any(|(_, place)| place.is_awake.load(Relaxed))
     }
 
     /// Watches the placed threads until the mount is gone, and lets `relief` read requests while they need it.
@@ -168,22 +168,57 @@ pub(super) struct Placed {
     placement: Arc<Placement>,
     number: usize,
     is_nonblocking: bool,
-    /// [`Placement::requests`] when the thread woke.
-    at_wake: u64,
+    awake: Awake,
+    /// What each place said when its thread had left a request for too long.
+    late: Vec<u64>,
+    /// Where the thread may run.
+    anywhere: Option<CpuSet>,
 }
 
 impl Placed {
-    /// Binds the calling thread to CPU `number` of the placement.
-    pub fn bind(placement: Arc<Placement>, number: usize) -> Placed {
-        let mut set = CpuSet::new();
-        set.set(placement.cpus[number]);
-        // A CPU that is offline: the thread runs where it may.
-        let _ = sched_setaffinity(None, &set);
-        Placed {
-            at_wake: placement.requests(),
+    /// The calling thread, for CPU `number` of the placement.
+    pub fn new(placement: Arc<Placement>, number: usize) -> Placed {
+        let placed = Placed {
+            awake: Awake::new(placement.requests()),
+            late: vec![u64::MAX; placement.len()],
+            anywhere: sched_getaffinity(None).ok(),
             placement,
             number,
             is_nonblocking: false,
+        };
+        placed.return_to_cpu();
+        placed
+    }
+
+    /// Moves the thread to its CPU, and leaves it free to be moved.
+    fn return_to_cpu(&self) {
+        let cpu = self.placement.cpus[self.number];
+        if sched_getcpu() == cpu {
+            return;
+        }
+        if let Some(anywhere) = &self.anywhere {
+            let mut set = CpuSet::new();
+            set.set(cpu);
+            // A CPU that is offline: the thread runs where it may.
+            let _ = sched_setaffinity(None, &set);
+            let _ = sched_setaffinity(None, anywhere);
+        }
+    }
+
+    /// Whether the thread of another CPU may take a request at once.
+    fn is_another_awake(&self) -> bool {
+        let places = self.placement.places.iter().zip(&self.late).enumerate();
+        places.into_iter().any(|(number, (place, late))| {
+            number != self.number
+                && place.is_awake.load(Relaxed)
+                && place.requests.load(Relaxed) != *late
+        })
+    }
+
+    /// The others left a request for too long.
+    fn note_late(&mut self) {
+        for (late, place) in self.late.iter_mut().zip(&self.placement.places) {
+            *late = place.requests.load(Relaxed);
         }
     }
 
@@ -205,29 +240,33 @@ impl Placed {
     }
 
     /// Reads a request if one comes while requests keep the thread awake, else `EAGAIN`.
-    fn read_awake(&self, fd: &OwnedFd, room: &mut [u8]) -> Result<usize, HostErrno> {
-        let mut vigil = Vigil::new(self.at_wake, self.placement.requests());
+    fn read_awake(&mut self, fd: &OwnedFd, room: &mut [u8]) -> Result<usize, HostErrno> {
+        let placement = Arc::clone(&self.placement);
         let mut may_be_ours = true;
         let mut seen: Option<Instant> = None;
-        loop {
-            let others = !may_be_ours && self.placement.is_another_awake(self.number);
-            if !others || seen.is_some_and(|at| at.elapsed() > LEFT_MAX) {
+        let mut awake = std::mem::replace(&mut self.awake, Awake::new(0));
+        let mut vigil = awake.vigil(placement.requests());
+        let read = loop {
+            if seen.is_some_and(|at| at.elapsed() > LEFT_MAX) {
+                self.note_late();
+            }
+            if may_be_ours || !self.is_another_awake() {
                 match rustix::io::read(fd, &mut *room) {
                     Err(HostErrno::AGAIN) => seen = None,
-                    read => return read,
+                    read => break read,
                 }
             } else if has_request(fd) {
                 seen.get_or_insert_with(Instant::now);
             } else {
                 seen = None;
             }
-            if vigil.is_over(self.placement.requests()) {
-                return Err(HostErrno::AGAIN);
+            if vigil.is_over(placement.requests()) {
+                break Err(HostErrno::AGAIN);
             }
-            let since = Instant::now();
-            sched_yield();
-            may_be_ours = since.elapsed() > YIELD_ALONE_MAX;
-        }
+            may_be_ours = vigil.give_way() > YIELD_ALONE_MAX;
+        };
+        self.awake = awake;
+        read
     }
 }
 
@@ -241,7 +280,8 @@ impl Reader for Placed {
             self.place().is_awake.store(false, Relaxed);
             read = rustix::io::read(fd, room);
             self.place().is_awake.store(true, Relaxed);
-            self.at_wake = self.placement.requests();
+            self.awake.note_wake(self.placement.requests());
+            self.return_to_cpu();
         }
         if read.is_ok() {
             let requests = &self.place().requests;
@@ -263,7 +303,12 @@ impl Reader for Placed {
 
 impl Drop for Placed {
     fn drop(&mut self) {
-        self.placement.end();
+        // One may have failed alone: those that relieve take its part, as of one that is busy.
+        self.place().is_awake.store(false, Relaxed);
+        self.place().requests.fetch_or(1, Relaxed);
+        if self.placement.alive.fetch_sub(1, Relaxed) == 1 {
+            self.placement.end();
+        }
     }
 }
 
@@ -319,6 +364,7 @@ mod tests {
     fn relief_comes_while_all_wait_and_ends_with_the_mount() {
         let placement = placement(1);
         let read_by_relief = AtomicBool::new(false);
+        let mut relieved_early = false;
         thread::scope(|scope| {
             let relief = scope.spawn(|| {
                 while !placement.needs_relief.load(Relaxed) {
@@ -332,7 +378,7 @@ mod tests {
             while !placement.watch_sleeps.load(SeqCst) {
                 thread::yield_now();
             }
-            assert!(!placement.needs_relief.load(Relaxed), "nothing is read");
+            relieved_early = placement.needs_relief.load(Relaxed);
             begin(placement, 0);
             watch.thread().unpark();
             while !read_by_relief.load(Relaxed) {
@@ -340,6 +386,7 @@ mod tests {
             }
             placement.end();
         });
+        assert!(!relieved_early, "nothing was read");
     }
 
     #[test]

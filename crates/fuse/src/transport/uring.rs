@@ -8,7 +8,7 @@
 //! # Locking
 //! None: threads share nothing but the handler.
 
-use super::awake::{self, Vigil};
+use super::awake::{self, Awake};
 use super::buffer::Buffer;
 use super::reader::Paused;
 use super::ring::{self, RawRing, Ring};
@@ -150,13 +150,17 @@ impl Queue {
     }
 }
 
+/// The requests that the threads of all CPUs got.
+fn taken_of_all(queues: &[Queue]) -> u64 {
+    queues.iter().map(|queue| queue.taken.load(Relaxed)).sum()
+}
+
 /// How a thread waits for requests.
 struct Turn {
     queues: Arc<[Queue]>,
     cpu: usize,
     keeps_awake: bool,
-    /// [`Turn::taken`] when the thread woke.
-    at_wake: u64,
+    awake: Awake,
 }
 
 impl Turn {
@@ -165,18 +169,12 @@ impl Turn {
             queues,
             cpu,
             keeps_awake,
-            at_wake: 0,
+            awake: Awake::new(0),
         }
     }
 
     fn queue(&self) -> &Queue {
         &self.queues[self.cpu]
-    }
-
-    /// The requests that all threads got.
-    fn taken(&self) -> u64 {
-        let queues = self.queues.iter();
-        queues.map(|queue| queue.taken.load(Relaxed)).sum()
     }
 
     /// Sends a reply and waits for the next request.
@@ -190,15 +188,16 @@ impl Turn {
         unique: u64,
         answer: Result<usize, Errno>,
     ) -> Result<(), HostErrno> {
-        let queue = self.queue();
+        let queue = &self.queues[self.cpu];
         let spins = queue.spin.is_enabled() || self.keeps_awake;
         ring.commit(unique, answer, spins)?;
         let taken = queue.taken.load(Relaxed);
         let has_more = |ring: &mut Ring| ring.has_arrived() || queue.taken.load(Relaxed) != taken;
         if self.keeps_awake {
-            let mut vigil = Vigil::new(self.at_wake, self.taken());
-            while !has_more(ring) && !vigil.is_over(self.taken()) {
-                sched_yield();
+            let taken = || taken_of_all(&self.queues);
+            let mut vigil = self.awake.vigil(taken());
+            while !has_more(ring) && !vigil.is_over(taken()) {
+                vigil.give_way();
             }
         } else if spins {
             queue.spin.spin(|| has_more(ring), sched_yield);
@@ -209,7 +208,7 @@ impl Turn {
         let since = Instant::now();
         let waited = ring.wait();
         queue.spin.note_sleep(since);
-        self.at_wake = self.taken();
+        self.awake.note_wake(taken_of_all(&self.queues));
         waited
     }
 }

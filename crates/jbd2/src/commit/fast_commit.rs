@@ -65,7 +65,10 @@ impl Committer {
         let counters = &journal.counters;
         counters.fast_commits.fetch_add(1, Relaxed);
         counters.journal_bytes.fetch_add(bytes, Relaxed);
-        let age = clock::since_epoch().saturating_sub(self.since);
+        let now = clock::since_epoch();
+        // The clock may have been set back.
+        self.since = self.since.min(now);
+        let age = now.saturating_sub(self.since);
         let is_later = barrier && journal.awaits_only_fast_commits(age);
         log.end_fast_commit(&last, barrier && !is_later)?;
         if is_later {
