@@ -42,8 +42,8 @@ const LEFT_MAX: Duration = Duration::from_micros(20);
 /// The pause between two looks of the watch.
 const TICK: Duration = Duration::from_millis(2);
 
-/// Placed threads that all answer, and answered fewer requests each since the last tick, need relief: of 20 us each.
-const FEW_IN_A_TICK: u64 = 100;
+/// Placed threads that all answer, and answered fewer requests each since the last tick, need relief: of 50 us each.
+const FEW_IN_A_TICK: u64 = 40;
 
 /// How many ticks relief lasts.
 const RELIEF_TICKS: u32 = 50;
@@ -54,6 +54,8 @@ struct Place {
     /// Two for each request; odd while it answers one.
     requests: AtomicU64,
     is_awake: AtomicBool,
+    /// It answers the same one as at the last tick.
+    is_stuck: AtomicBool,
 }
 
 impl Place {
@@ -116,10 +118,12 @@ impl Placement {
     /// Watches the placed threads until the mount is gone, and lets `relief` read requests while they need it.
     pub fn watch(&self, relief: &[Thread]) {
         let _ = self.watch.set(thread::current());
+        let mut said = vec![0; self.len()];
         let mut last = self.requests();
         let mut ticks_left = 0;
         while !self.has_ended.load(SeqCst) {
             thread::sleep(TICK);
+            self.note_stuck(&mut said);
             let requests = self.requests();
             ticks_left = match self.is_stuck(requests - last) {
                 true => RELIEF_TICKS,
@@ -135,6 +139,18 @@ impl Placement {
             last = requests;
         }
         relief.iter().for_each(Thread::unpark);
+    }
+
+    /// Notes which threads answer what they answered when they `said` so at the last tick.
+    fn note_stuck(&self, said: &mut [u64]) {
+        for (place, said) in self.places.iter().zip(said) {
+            let now = place.requests.load(Relaxed);
+            let is_stuck = place.is_busy() && now == *said;
+            if place.is_stuck.load(Relaxed) != is_stuck {
+                place.is_stuck.store(is_stuck, Relaxed);
+            }
+            *said = now;
+        }
     }
 
     /// Whether all placed threads answer, and had time for `requests` only since the last tick.
@@ -169,8 +185,6 @@ pub(super) struct Placed {
     number: usize,
     is_nonblocking: bool,
     awake: Awake,
-    /// What each place said when its thread had left a request for too long.
-    late: Vec<u64>,
     /// Where the thread may run.
     anywhere: Option<CpuSet>,
 }
@@ -180,7 +194,6 @@ impl Placed {
     pub fn new(placement: Arc<Placement>, number: usize) -> Placed {
         let placed = Placed {
             awake: Awake::new(placement.requests()),
-            late: vec![u64::MAX; placement.len()],
             anywhere: sched_getaffinity(None).ok(),
             placement,
             number,
@@ -205,21 +218,13 @@ impl Placed {
         }
     }
 
-    /// Whether the thread of another CPU may take a request at once.
+    /// Whether the thread of another CPU may take a request soon.
     fn is_another_awake(&self) -> bool {
-        let places = self.placement.places.iter().zip(&self.late).enumerate();
-        places.into_iter().any(|(number, (place, late))| {
-            number != self.number
-                && place.is_awake.load(Relaxed)
-                && place.requests.load(Relaxed) != *late
+        let mut others = self.placement.places.iter().enumerate();
+        others.any(|(number, place)| {
+            let may_take = place.is_awake.load(Relaxed) && !place.is_stuck.load(Relaxed);
+            may_take && number != self.number
         })
-    }
-
-    /// The others left a request for too long.
-    fn note_late(&mut self) {
-        for (late, place) in self.late.iter_mut().zip(&self.placement.places) {
-            *late = place.requests.load(Relaxed);
-        }
     }
 
     fn place(&self) -> &Place {
@@ -247,10 +252,8 @@ impl Placed {
         let mut awake = std::mem::replace(&mut self.awake, Awake::new(0));
         let mut vigil = awake.vigil(placement.requests());
         let read = loop {
-            if seen.is_some_and(|at| at.elapsed() > LEFT_MAX) {
-                self.note_late();
-            }
-            if may_be_ours || !self.is_another_awake() {
+            let is_left = !may_be_ours && self.is_another_awake();
+            if !is_left || seen.is_some_and(|at| at.elapsed() > LEFT_MAX) {
                 match rustix::io::read(fd, &mut *room) {
                     Err(HostErrno::AGAIN) => seen = None,
                     read => break read,
@@ -358,6 +361,24 @@ mod tests {
         assert!(placement.is_stuck(0));
         assert!(placement.is_stuck(2 * FEW_IN_A_TICK - 1));
         assert!(!placement.is_stuck(2 * FEW_IN_A_TICK), "short ones");
+    }
+
+    #[test]
+    fn a_thread_is_stuck_that_answers_the_same_for_a_tick() {
+        let placement = placement(2);
+        let mut said = [0; 2];
+        let stuck = |said: &mut [u64]| {
+            placement.note_stuck(said);
+            let places = placement.places.iter();
+            places.map(|p| p.is_stuck.load(Relaxed)).collect::<Vec<_>>()
+        };
+        begin(&placement, 0);
+        assert_eq!(stuck(&mut said), [false, false]);
+        assert_eq!(stuck(&mut said), [true, false]);
+        (0..2).for_each(|_| begin(&placement, 0));
+        assert_eq!(stuck(&mut said), [false, false], "another one");
+        begin(&placement, 0);
+        assert_eq!(stuck(&mut said), [false, false], "none");
     }
 
     #[test]
