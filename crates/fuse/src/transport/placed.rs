@@ -6,8 +6,7 @@
 //!
 //! # Data model
 //! A placed thread returns to its CPU whenever it wakes, and may be moved: threads that it starts may run anywhere. If nothing else ran there since
-//! it last looked, a request that has come since is of another CPU, whose thread takes it; if that does not happen soon, this one does, and
-//! leaves it none until it has answered another one.
+//! it last looked, a request that has come since is of another CPU, whose thread takes it unless it is stuck in a long one; if that does not happen soon, this one does.
 //! The threads that relieve them wait outside the kernel's queue of readers: the kernel would wake one of them for each request. They read requests
 //! while every placed thread is busy with a long one.
 //!
@@ -115,6 +114,15 @@ impl Placement {
             .sum()
     }
 
+    /// Whether another thread than `own` may take a request soon.
+    fn is_another_awake(&self, own: usize) -> bool {
+        let mut others = self.places.iter().enumerate();
+        others.any(|(number, place)| {
+            let may_take = place.is_awake.load(Relaxed) && !place.is_stuck.load(Relaxed);
+            may_take && number != own
+        })
+    }
+
     /// Watches the placed threads until the mount is gone, and lets `relief` read requests while they need it.
     pub fn watch(&self, relief: &[Thread]) {
         let _ = self.watch.set(thread::current());
@@ -218,15 +226,6 @@ impl Placed {
         }
     }
 
-    /// Whether the thread of another CPU may take a request soon.
-    fn is_another_awake(&self) -> bool {
-        let mut others = self.placement.places.iter().enumerate();
-        others.any(|(number, place)| {
-            let may_take = place.is_awake.load(Relaxed) && !place.is_stuck.load(Relaxed);
-            may_take && number != self.number
-        })
-    }
-
     fn place(&self) -> &Place {
         &self.placement.places[self.number]
     }
@@ -246,17 +245,16 @@ impl Placed {
 
     /// Reads a request if one comes while requests keep the thread awake, else `EAGAIN`.
     fn read_awake(&mut self, fd: &OwnedFd, room: &mut [u8]) -> Result<usize, HostErrno> {
-        let placement = Arc::clone(&self.placement);
+        let placement = &*self.placement;
+        let mut vigil = self.awake.vigil(placement.requests());
         let mut may_be_ours = true;
         let mut seen: Option<Instant> = None;
-        let mut awake = std::mem::replace(&mut self.awake, Awake::new(0));
-        let mut vigil = awake.vigil(placement.requests());
-        let read = loop {
-            let is_left = !may_be_ours && self.is_another_awake();
+        loop {
+            let is_left = !may_be_ours && placement.is_another_awake(self.number);
             if !is_left || seen.is_some_and(|at| at.elapsed() > LEFT_MAX) {
                 match rustix::io::read(fd, &mut *room) {
                     Err(HostErrno::AGAIN) => seen = None,
-                    read => break read,
+                    read => return read,
                 }
             } else if has_request(fd) {
                 seen.get_or_insert_with(Instant::now);
@@ -264,12 +262,10 @@ impl Placed {
                 seen = None;
             }
             if vigil.is_over(placement.requests()) {
-                break Err(HostErrno::AGAIN);
+                return Err(HostErrno::AGAIN);
             }
             may_be_ours = vigil.give_way() > YIELD_ALONE_MAX;
-        };
-        self.awake = awake;
-        read
+        }
     }
 }
 

@@ -49,7 +49,7 @@ fn in_use() -> (Arc<TestDevice>, Arc<Client>, Arc<Journal>) {
     (device, client, journal)
 }
 
-/// Changes a block under a handle that says what it did, if `described`, and waits for that.
+/// Changes a block under a handle that says what it did, if `is_described`, and waits for that.
 fn change(journal: &Journal, client: &Client, i: u32, is_described: bool) -> u64 {
     if is_described {
         let tid = described(journal, client, i);
