@@ -3,6 +3,7 @@
 use crate::*;
 use rustix::process::{Pid, kill_process};
 use std::os::unix::fs::FileTypeExt;
+use std::time::UNIX_EPOCH;
 
 /// Runs the command with `input` on a pipe.
 fn with_input(workdir: &Workdir, args: &[&str], input: &[u8]) -> Output {
@@ -161,6 +162,69 @@ fn a_copied_tree_is_not_written_through_what_was_there() {
         assert!(there.is_file() && there.nlink() == 1, "{name}");
         assert_eq!(fs::read_to_string(workdir.path(name)).unwrap(), "new");
     }
+}
+
+/// What find(1) shows of a tree, the times of directories too, which files that are made in them change.
+fn shown(workdir: &Workdir, dir: &str) -> Vec<String> {
+    let mut find = Command::new("find");
+    find.arg(workdir.path(dir))
+        .args(["-type", "d", "-printf", "%P %m %U %n %T@\\n", "-o"])
+        .args(["-printf", "%P %y %m %U %n %s %T@ %l\\n"]);
+    let lines = String::from_utf8(find.output().unwrap().stdout).unwrap();
+    let mut lines: Vec<String> = lines.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn a_tree_that_several_threads_copy_is_as_it_was() {
+    let workdir = Workdir::new();
+    for dir in 0..20 {
+        let name = workdir.path(&format!("tree/a{dir}/b"));
+        fs::create_dir_all(&name).unwrap();
+        for file in 0..20_u8 {
+            fs::write(
+                name.join(format!("f{file}")),
+                vec![file; 500 * usize::from(file)],
+            )
+            .unwrap();
+        }
+        fs::hard_link(name.join("f1"), name.join("second")).unwrap();
+        symlink("f2", name.join("link")).unwrap();
+        let mode = fs::Permissions::from_mode(0o555);
+        fs::set_permissions(&name, mode).unwrap();
+        let old = fs::FileTimes::new().set_modified(UNIX_EPOCH + Duration::from_secs(dir));
+        fs::File::open(&name).unwrap().set_times(old).unwrap();
+    }
+    workdir.ok(&["mkfs", "a.img", "--size", "64M"]);
+    workdir.ok(&["cp", "-a", "--threads", "8", "tree", "a.img:/"]);
+    workdir.ok(&["cp", "-a", "--threads", "8", "a.img:/tree", "out"]);
+    // Over what is there too, of which a link and a file are replaced.
+    fs::remove_file(workdir.path("out/a3/b/f5")).unwrap();
+    symlink("../../../victim", workdir.path("out/a3/b/f5")).unwrap();
+    workdir.ok(&["cp", "-aT", "--threads", "8", "a.img:/tree", "out"]);
+    assert_eq!(shown(&workdir, "out"), shown(&workdir, "tree"));
+    assert!(!workdir.path("victim").exists());
+    workdir.assert_clean("a.img");
+}
+
+#[test]
+fn what_a_thread_can_not_copy_leaves_the_rest_to_the_others() {
+    let workdir = Workdir::new();
+    let tree = workdir.tree();
+    fs::create_dir(tree.join("many")).unwrap();
+    for file in 0..50 {
+        fs::write(tree.join(format!("many/f{file}")), "text").unwrap();
+    }
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    workdir.ok(&["mkdir", "-p", "a.img:/tree/many/f7"]);
+    workdir.refuses(
+        1,
+        &["cp", "-a", "--threads", "4", "tree", "a.img:/"],
+        "f7: is a directory",
+    );
+    assert_eq!(workdir.ok(&["ls", "a.img:/tree/many"]).lines().count(), 50);
+    workdir.assert_clean("a.img");
 }
 
 #[test]

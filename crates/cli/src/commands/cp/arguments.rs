@@ -95,6 +95,9 @@ pub struct Args {
     /// Name each file that is copied
     #[arg(short, long)]
     verbose: bool,
+    /// Threads that copy the files of directories; 0 means one for each CPU
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
     #[command(flatten)]
     destination: Destination,
     /// Files to copy, then what to copy to: paths, or IMAGE:/path
@@ -175,6 +178,7 @@ impl Args {
                 Report::Nothing
             },
             moves: false,
+            threads: self.threads,
         }
     }
 

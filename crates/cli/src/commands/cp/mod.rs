@@ -2,16 +2,20 @@
 
 mod arguments;
 mod data;
+mod file;
 mod job;
 mod options;
 mod plan;
 mod stdin;
 mod total;
+mod walk;
+mod work;
 
 pub use arguments::Args;
-pub use job::{Job, Named};
+pub use job::Job;
 pub use options::{Options, Report};
 pub use plan::Operands;
+pub use walk::Named;
 
 use crate::bar::Bar;
 use crate::images::Images;

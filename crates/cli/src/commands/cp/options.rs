@@ -96,6 +96,8 @@ pub struct Options {
     pub report: Report,
     /// What is copied is listed, to be removed.
     pub moves: bool,
+    /// How many threads copy the files of a directory; 0 means one for each CPU.
+    pub threads: usize,
 }
 
 impl Options {
@@ -123,6 +125,7 @@ impl Options {
             one_file_system: false,
             report: Report::Nothing,
             moves: true,
+            threads: 0,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Which files are copied, and where each one goes.
 
-use super::job::Named;
 use super::options::Options;
 use super::stdin;
 use super::total::Counting;
+use super::walk::Named;
 use crate::bar::Bar;
 use crate::diagnostics::Usage;
 use crate::endpoint::{Endpoint, Host, STDIN, STDOUT, Target};
