@@ -36,7 +36,7 @@ pub struct FileCopier<'a> {
     pub from: &'a dyn Endpoint,
     /// What gets the copies.
     pub to: &'a dyn Target,
-    /// What is told how many bytes were copied.
+    /// What learns how many bytes were copied.
     pub bar: &'a Bar,
 }
 

@@ -228,17 +228,7 @@ impl Walk<'_> {
         }
         let first = self.seen.links.get(&key).filter(|_| shares);
         if first.is_some() || makes_links {
-            if there.is_some() {
-                if !options.force && !options.remove_destination && first.is_none() {
-                    bail!("{}: exists; -f replaces it", target.display(to));
-                }
-                target.remove(to)?;
-            }
-            if let Some(first) = first {
-                target.link(first, to)?;
-            } else {
-                self.link(path, to)?;
-            }
+            self.any_link(path, to, there, first)?;
             self.work.note(path.to_owned(), attr.kind);
             return self.report(path, to, attr.kind);
         }
@@ -271,7 +261,32 @@ impl Walk<'_> {
         self.report(path, to, attr.kind)
     }
 
-    /// Makes a link instead of a copy.
+    /// Makes a link instead of a copy, to `first` if that is a copy already.
+    fn any_link(
+        &self,
+        path: &Path,
+        to: &Path,
+        there: Option<Found>,
+        first: Option<&PathBuf>,
+    ) -> Result<()> {
+        let FileCopier {
+            options,
+            to: target,
+            ..
+        } = self.work.files;
+        if there.is_some() {
+            if !options.force && !options.remove_destination && first.is_none() {
+                bail!("{}: exists; -f replaces it", target.display(to));
+            }
+            target.remove(to)?;
+        }
+        match first {
+            Some(first) => target.link(first, to),
+            None => self.link(path, to),
+        }
+    }
+
+    /// Makes a link as the options ask for it.
     fn link(&self, path: &Path, to: &Path) -> Result<()> {
         let (name, other) = (
             self.work.files.from.display(path),

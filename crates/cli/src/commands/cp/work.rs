@@ -115,7 +115,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Lets go of a directory. The last to do so gives the copy what is kept, which files that are made in it would change.
+    /// Releases a directory. The last to do so gives the copy what is kept, which files that are made in it would change.
     pub fn leave(&self, directory: Arc<Directory>) {
         let mut last = Arc::into_inner(directory);
         while let Some(directory) = last {
