@@ -1,14 +1,14 @@
 //! A device in memory.
 //!
 //! # Data model
-//! Chunks of 64 KiB, made when first written; one that was never written reads as zeros and costs
+//! Chunks of a block, 4 KiB, made when first written; one that was never written reads as zeros and costs
 //! nothing. A clone shares every chunk with its original, and whichever writes to a chunk first
 //! copies it, so that thousands of images of one crash log fit in memory.
 //!
 //! # Locking
 //! Chunks lie in shards by their number modulo the number of shards: a sequential stream and random
-//! I/O both spread over all of them. A shard's lock (class `device`) is held to copy the bytes of
-//! one chunk; one shard is locked at a time.
+//! I/O both spread over all of them, and blocks beside each other share no lock. A shard's lock (class `device`) is held to
+//! copy the bytes of one chunk; one shard is locked at a time.
 
 use crate::FileDevice;
 use crate::device::{BlockDevice, total_len, total_len_mut};
@@ -16,16 +16,17 @@ use crate::device_id::DeviceId;
 use crate::error::{BlockOp, Result, check_range};
 use crate::open::OpenOptions;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use uext4_sync::{CachePadded, RwLock, assert_may_block, class};
 
-const CHUNK_BYTES: usize = 64 << 10;
-const SHARDS: usize = 64;
+const CHUNK_BYTES: usize = 4 << 10;
+const SHARDS: usize = 1024;
 /// From how many chunks on it is cheaper to visit the chunks that exist than all that may exist.
-const SWEEP_CHUNKS: u64 = 4096;
+const SWEEP_CHUNKS: u64 = 64 << 10;
 
 /// Its count lies beside its bytes: one place in memory to fetch.
 type Chunk = Arc<[u8]>;
@@ -143,8 +144,14 @@ impl MemoryDevice {
         for piece in pieces(offset, buf.len() as u64) {
             let (part, rest) = buf.split_at(piece.len);
             let mut shard = self.shard(piece.chunk).write();
-            let chunk = shard.entry(piece.chunk).or_insert_with(zero_chunk);
-            Arc::make_mut(chunk)[piece.start..piece.start + piece.len].copy_from_slice(part);
+            if piece.len == CHUNK_BYTES
+                && let Entry::Vacant(vacant) = shard.entry(piece.chunk)
+            {
+                vacant.insert(part.into());
+            } else {
+                let chunk = shard.entry(piece.chunk).or_insert_with(zero_chunk);
+                Arc::make_mut(chunk)[piece.start..piece.start + piece.len].copy_from_slice(part);
+            }
             buf = rest;
         }
     }
