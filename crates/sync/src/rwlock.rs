@@ -6,8 +6,9 @@ use crate::order;
 use crate::stat::{self, Mode};
 use std::ops::{Deref, DerefMut};
 
-/// A readers-writer lock with a rank and statistics; no poisoning.
+/// A readers-writer lock with a rank and statistics; no poisoning. What it protects comes last.
 #[derive(Debug)]
+#[repr(C)]
 pub struct RwLock<T> {
     class: &'static LockClass,
     raw: imp::RawRwLock<T>,

@@ -14,33 +14,35 @@ const UPTODATE: u8 = 1;
 /// The owner has checked the content since it was read.
 const VERIFIED: u8 = 2;
 
-/// A cached metadata block. On cache lines of its own: every operation reads those of shared blocks.
+/// A cached metadata block. On cache lines of its own: every operation reads those of shared blocks. The first line has all that
+/// a search of the block needs, up to where its bytes are.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub struct Buffer {
-    block: u64,
-    /// The newest transaction that has write access; 0 for none. Changed under `content`.
-    tid: AtomicU64,
+    /// [`UPTODATE`] and [`VERIFIED`]; set under `content`, read without.
+    state: AtomicU8,
     /// What the file system keeps here, for its freeze hook; immutable while attached.
     kind: AtomicU8,
+    /// Used since the last sweep of the cache.
+    pub(crate) referenced: AtomicU8,
     /// The checksum seed of the owner, for the freeze hook.
     seed: AtomicU32,
-    /// Which parts changed since the last freeze, as the file system counts them.
-    dirty_mask: AtomicU64,
     /// Notes of a user about the content; lost on eviction.
     hint: AtomicU32,
     /// Counts what its owner says of changes to readers that have left the lock.
     edition: AtomicU32,
-    /// [`UPTODATE`] and [`VERIFIED`]; set under `content`, read without.
-    state: AtomicU8,
-    /// Used since the last sweep of the cache.
-    pub(crate) referenced: AtomicU8,
-    content: RwLock<Content>,
+    /// The newest transaction that has write access; 0 for none. Changed under `content`.
+    tid: AtomicU64,
     /// For the owner; the journal does not take it.
     owner: Mutex<OwnedChange>,
+    content: RwLock<Content>,
+    block: u64,
+    /// Which parts changed since the last freeze, as the file system counts them.
+    dirty_mask: AtomicU64,
 }
 
 #[derive(Debug)]
+#[repr(C)]
 struct Content {
     data: Box<[u8]>,
     journaled: Journaled,
