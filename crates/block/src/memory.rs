@@ -3,7 +3,7 @@
 //! # Data model
 //! Chunks of a block, 4 KiB, made when first written; one that was never written reads as zeros and costs
 //! nothing. A clone shares every chunk with its original, and whichever writes to a chunk first
-//! copies it, so that thousands of images of one crash log fit in memory.
+//! copies it, and the list of its shard, so that thousands of images of one crash log fit in memory.
 //!
 //! # Locking
 //! Chunks lie in shards by their number modulo the number of shards: a sequential stream and random
@@ -24,13 +24,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use uext4_sync::{CachePadded, RwLock, assert_may_block, class};
 
 const CHUNK_BYTES: usize = 4 << 10;
-const SHARDS: usize = 1024;
+const SHARDS: usize = 512;
 /// From how many chunks on it is cheaper to visit the chunks that exist than all that may exist.
 const SWEEP_CHUNKS: u64 = 64 << 10;
 
 /// Its count lies beside its bytes: one place in memory to fetch.
 type Chunk = Arc<[u8]>;
-type Shard = BTreeMap<u64, Chunk>;
+type Shard = Arc<BTreeMap<u64, Chunk>>;
 
 /// A sparse device in memory. Its clone is an image of its own that shares what neither has
 /// written since; writes that run during the cloning are in it or not, chunk by chunk.
@@ -49,7 +49,7 @@ struct Piece {
 impl MemoryDevice {
     /// A device of `len` bytes, all zeros.
     pub fn new(len: u64) -> MemoryDevice {
-        MemoryDevice::with_shards(len, (0..SHARDS).map(|_| Shard::new()))
+        MemoryDevice::with_shards(len, std::iter::repeat_n(Shard::default(), SHARDS))
     }
 
     /// A device that holds a copy of `bytes`.
@@ -92,7 +92,7 @@ impl MemoryDevice {
         file.set_len(self.len())?;
         for shard in &self.shards {
             let chunks = shard.read().clone();
-            for (number, chunk) in chunks {
+            for (number, chunk) in &*chunks {
                 let offset = number * CHUNK_BYTES as u64;
                 let len = self.len().saturating_sub(offset).min(CHUNK_BYTES as u64);
                 file.write_at(offset, &chunk[..len as usize])?;
@@ -125,7 +125,7 @@ impl MemoryDevice {
         if bytes.iter().any(|&byte| byte != 0) {
             let mut whole = zero_chunk();
             Arc::make_mut(&mut whole)[..bytes.len()].copy_from_slice(bytes);
-            self.shard(chunk).write().insert(chunk, whole);
+            Arc::make_mut(&mut self.shard(chunk).write()).insert(chunk, whole);
         }
     }
 
@@ -144,6 +144,7 @@ impl MemoryDevice {
         for piece in pieces(offset, buf.len() as u64) {
             let (part, rest) = buf.split_at(piece.len);
             let mut shard = self.shard(piece.chunk).write();
+            let shard = Arc::make_mut(&mut shard);
             if piece.len == CHUNK_BYTES
                 && let Entry::Vacant(vacant) = shard.entry(piece.chunk)
             {
@@ -162,18 +163,27 @@ impl MemoryDevice {
         let whole = offset.div_ceil(CHUNK_BYTES as u64)..end / CHUNK_BYTES as u64;
         if whole.end.saturating_sub(whole.start) <= SWEEP_CHUNKS {
             for chunk in whole {
-                self.shard(chunk).write().remove(&chunk);
+                let mut shard = self.shard(chunk).write();
+                if shard.contains_key(&chunk) {
+                    Arc::make_mut(&mut shard).remove(&chunk);
+                }
             }
         } else {
             for shard in &self.shards {
-                shard.write().retain(|chunk, _| !whole.contains(chunk));
+                let mut shard = shard.write();
+                if shard.keys().any(|chunk| whole.contains(chunk)) {
+                    Arc::make_mut(&mut shard).retain(|chunk, _| !whole.contains(chunk));
+                }
             }
         }
         let head = len.min(offset.next_multiple_of(CHUNK_BYTES as u64) - offset);
         let tail = (end % CHUNK_BYTES as u64).min(len - head);
         for (at, len) in [(offset, head), (end - tail, tail)] {
             for piece in pieces(at, len) {
-                if let Some(chunk) = self.shard(piece.chunk).write().get_mut(&piece.chunk) {
+                let mut shard = self.shard(piece.chunk).write();
+                if shard.contains_key(&piece.chunk)
+                    && let Some(chunk) = Arc::make_mut(&mut shard).get_mut(&piece.chunk)
+                {
                     Arc::make_mut(chunk)[piece.start..piece.start + piece.len].fill(0);
                 }
             }
