@@ -15,6 +15,7 @@ use crate::bytes::{le16, le32, put_le16, put_le32, round4};
 use crate::checksum::{InodeSeed, crc32c};
 use crate::corrupt::{Corrupt, CorruptKind, Result};
 use crate::file_type::FileType;
+use crate::name_ending::has_ending;
 use crate::types::Ino;
 
 /// Longest name in bytes.
@@ -92,9 +93,6 @@ impl Dirent<'_> {
         matches!(self.name, b"." | b"..")
     }
 }
-
-/// As many words are compared before it is asked whether one was equal.
-const WORDS_AT_ONCE: usize = 64;
 
 #[derive(Clone, Copy)]
 struct Header {
@@ -225,25 +223,10 @@ pub fn dir_validate(block: &[u8], has_tail: bool, inodes_count: u32) -> Result<(
     Ok(())
 }
 
-/// Whether the last bytes of a name are where a record would have them. It looks at many records at a time, and most names that are to be
-/// added have an ending that no other has.
-fn has_ending(block: &[u8], name: &[u8]) -> bool {
-    let Some(ending) = name.last_chunk::<4>().map(|end| u32::from_ne_bytes(*end)) else {
-        return true;
-    };
-    // Records, and so their names, begin at multiples of four.
-    let (words, _) = block.get(name.len() % 4..).unwrap_or(&[]).as_chunks::<4>();
-    let is_in = |words: &[[u8; 4]]| {
-        let ending_in = |found, word: &[u8; 4]| found | (u32::from_ne_bytes(*word) == ending);
-        words.iter().fold(false, ending_in)
-    };
-    words.chunks(WORDS_AT_ONCE).any(is_in)
-}
-
 /// Finds a name.
 ///
 /// # Errors
-/// The `Dir*` kind of a record on the way that is damaged; records of a block without the name may not be looked at.
+/// The `Dir*` kind of a record on the way that is damaged; not every record of a block without the name is read.
 #[inline(always)]
 pub fn dir_find<'a>(block: &'a [u8], data_end: usize, name: &[u8]) -> Result<Option<Dirent<'a>>> {
     let end = data_end.min(block.len());

@@ -59,6 +59,7 @@ pub mod jbd2;
 pub mod jbd2_super;
 pub mod jbd2_tag;
 pub mod mmp;
+mod name_ending;
 pub mod orphan_file;
 pub mod raw_superblock;
 pub mod resize_inode;

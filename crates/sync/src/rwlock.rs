@@ -6,7 +6,7 @@ use crate::order;
 use crate::stat::{self, Mode};
 use std::ops::{Deref, DerefMut};
 
-/// A readers-writer lock with a rank and statistics; no poisoning. What it protects comes last.
+/// A readers-writer lock with a rank and statistics; no poisoning. What it protects follows its state.
 #[derive(Debug)]
 #[repr(C)]
 pub struct RwLock<T> {
