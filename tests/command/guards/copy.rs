@@ -208,6 +208,18 @@ fn a_tree_that_several_threads_copy_is_as_it_was() {
     workdir.assert_clean("a.img");
 }
 
+/// What a link leads to does not matter where the link itself is copied.
+#[test]
+fn regression_a_link_that_leads_nowhere_is_copied_as_it_is() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    symlink("loop", workdir.path("loop")).unwrap();
+    symlink("/etc/passwd/x", workdir.path("no-dir")).unwrap();
+    workdir.ok(&["cp", "-a", "loop", "no-dir", "a.img:/"]);
+    workdir.ok(&["cp", "-a", "a.img:/no-dir", "a.img:/loop", "."]);
+    assert_eq!(workdir.ok(&["readlink", "a.img:/loop"]).trim(), "loop");
+}
+
 #[test]
 fn what_a_thread_can_not_copy_leaves_the_rest_to_the_others() {
     let workdir = Workdir::new();

@@ -229,9 +229,10 @@ impl Target for Image {
     fn create(&self, path: &Path, mode: u16, over: Overwrite) -> Result<Box<dyn Sink>> {
         let options = OpenOptions::new().create(true).mode(mode);
         let appends = over == Overwrite::Append;
-        let options = match appends {
-            true => options.append(true),
-            false => options.write(true).truncate(true),
+        let options = match over {
+            Overwrite::Append => options.append(true),
+            Overwrite::New => options.write(true).create_new(true),
+            Overwrite::Named | Overwrite::Existing => options.write(true).truncate(true),
         };
         let file = options.open(&self.fs, path);
         let file = file.map_err(|e| self.fail_new(path, e))?;

@@ -2,7 +2,7 @@
 
 use super::data::Copier;
 use super::file::FileCopier;
-use super::options::Options;
+use super::options::{Follow, Options};
 use super::walk::{Named, Seen, Walk};
 use super::work::Work;
 use crate::bar::Bar;
@@ -13,7 +13,7 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use uext4::FileKind;
 
-/// Files that were found and wait for a thread. With as many the one that finds them copies too.
+/// Files that were found and wait for a thread. With as many the one that finds them copies too; more threads than that are of no use.
 const WAITING_MAX: usize = 64;
 
 /// A copy under way.
@@ -60,7 +60,7 @@ impl<'a> Job<'a> {
             bar: self.bar,
         });
         let device = from.find(path, false)?.map_or(0, |found| found.dev);
-        let helpers = self.threads(from, path)? - 1;
+        let helpers = self.threads(from, path) - 1;
         let (queue, files) = mpsc::sync_channel(WAITING_MAX);
         let files = Mutex::new(files);
         let copied = thread::scope(|scope| {
@@ -90,19 +90,17 @@ impl<'a> Job<'a> {
         copied.and(done.ended_by.map_or(Ok(()), Err))
     }
 
-    /// How many threads copy what is at `path`.
-    fn threads(&self, from: &dyn Endpoint, path: &Path) -> Result<usize> {
-        let is_tree = || {
-            let found = from.find(path, true)?;
-            anyhow::Ok(found.is_some_and(|found| found.attr.kind == FileKind::Directory))
-        };
-        if !self.options.recursive || !is_tree()? {
-            return Ok(1);
-        }
-        Ok(match self.options.threads {
+    /// How many threads copy what is at `path`: more than one if it is a tree, as far as that is known.
+    fn threads(&self, from: &dyn Endpoint, path: &Path) -> usize {
+        let follows = self.options.follow != Follow::Never;
+        let found = from.find(path, follows).ok().flatten();
+        let is_directory = found.is_some_and(|found| found.attr.kind == FileKind::Directory);
+        let threads = match self.options.threads {
+            _ if !is_directory || !self.options.recursive => 1,
             0 => thread::available_parallelism().map_or(1, usize::from),
             n => n,
-        })
+        };
+        threads.min(WAITING_MAX)
     }
 
     /// What of the last operand was copied, directories before what is in them; `None` if not all was.

@@ -2,7 +2,7 @@
 
 use super::data::Copier;
 use super::file::{FileCopier, FileCopy};
-use super::options::{Exists, Follow, Report};
+use super::options::{Exists, Follow};
 use super::work::{Directory, Task, Work};
 use crate::ask::ask;
 use crate::endpoint::{Found, STDOUT};
@@ -10,7 +10,6 @@ use crate::{diagnostics, interrupt, quoted, show};
 use anyhow::{Result, bail};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -216,21 +215,21 @@ impl Walk<'_> {
         let key = (from.id(), source.dev, attr.ino);
         let shares = options.preserve.links && attr.nlink > 1;
         let makes_links = options.hard_link || options.symbolic_link;
+        // On the host two names may be one file: of an untrusted image, one that another thread has made must not be replaced by a link
+        // until it has its mode. What is made there by several threads is new to all of them.
         let is_own_file = |there: Found| {
             let both = [attr.kind, there.attr.kind] == [FileKind::Regular; 2];
-            both && there.attr.nlink == 1 && !options.remove_destination
+            target.is_image() && both && there.attr.nlink == 1 && !options.remove_destination
         };
         let is_any_threads = !shares && !makes_links && there.is_none_or(is_own_file);
         if there.is_some() && !is_any_threads {
-            // Names that are one file here, as in a damaged image: of what another thread has made, nothing is replaced until
-            // it has its mode, which would else be a link's target's.
             self.work.wait();
         }
         let first = self.seen.links.get(&key).filter(|_| shares);
         if first.is_some() || makes_links {
             self.any_link(path, to, there, first)?;
             self.work.note(path.to_owned(), attr.kind);
-            return self.report(path, to, attr.kind);
+            return self.work.print(path, to, attr.kind);
         }
         let there = match there {
             Some(_) if options.remove_destination => {
@@ -247,7 +246,6 @@ impl Walk<'_> {
         };
         match within {
             Some(within) if is_any_threads => {
-                self.report(path, to, attr.kind)?;
                 let task = (file, Arc::clone(within));
                 self.work.add(task, self.queue.as_ref(), &mut self.copier);
                 return Ok(());
@@ -258,7 +256,7 @@ impl Walk<'_> {
             self.seen.links.insert(key, file.to);
         }
         self.work.note(file.path, attr.kind);
-        self.report(path, to, attr.kind)
+        self.work.print(path, to, attr.kind)
     }
 
     /// Makes a link instead of a copy, to `first` if that is a copy already.
@@ -312,23 +310,6 @@ impl Walk<'_> {
         self.work.files.to.make(to, 0o777, NewKind::Symlink(target))
     }
 
-    fn report(&self, path: &Path, to: &Path, kind: FileKind) -> Result<()> {
-        if self.work.files.options.report == Report::Nothing {
-            return Ok(());
-        }
-        let (name, other) = (
-            quoted::always(self.work.files.from.display(path)),
-            quoted::always(self.work.files.to.display(to)),
-        );
-        let line = match self.work.files.options.report {
-            Report::Nothing => return Ok(()),
-            Report::Copies => format!("{name} -> {other}"),
-            Report::Moves if kind == FileKind::Directory => format!("created directory {other}"),
-            Report::Moves => format!("copied {name} -> {other}"),
-        };
-        Ok(writeln!(std::io::stdout(), "{line}")?)
-    }
-
     fn directory(
         &mut self,
         path: &Path,
@@ -377,7 +358,7 @@ impl Walk<'_> {
                     .files
                     .to
                     .make(to, source.attr.mode | 0o700, NewKind::Directory)?;
-                self.report(path, to, FileKind::Directory)?;
+                self.work.print(path, to, FileKind::Directory)?;
             }
         }
         self.work.note(path.to_owned(), FileKind::Directory);

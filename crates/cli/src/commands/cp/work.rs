@@ -2,9 +2,11 @@
 
 use super::data::Copier;
 use super::file::{FileCopier, FileCopy};
-use crate::{failures, mode};
+use super::options::Report;
+use crate::{failures, mode, quoted};
 use anyhow::Result;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -105,7 +107,12 @@ impl<'a> Work<'a> {
     fn copy(&self, (file, within): Task, copier: &mut Copier<'_>) {
         if !self.is_over.load(Ordering::Relaxed) {
             let copied = self.files.copy(&file, copier);
-            self.settle(copied.map(|()| self.note(file.path, file.attr.kind)));
+            self.settle(copied.and_then(|()| {
+                let kind = file.attr.kind;
+                self.print(&file.path, &file.to, kind)?;
+                self.note(file.path, kind);
+                Ok(())
+            }));
         }
         self.leave(within);
         let mut left = lock(&self.left);
@@ -165,6 +172,28 @@ impl<'a> Work<'a> {
     /// Notes that something is not copied.
     pub fn leave_out(&self) {
         self.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Prints that something was copied, if that is asked for.
+    ///
+    /// # Errors
+    /// Those of standard output.
+    pub fn print(&self, path: &Path, to: &Path, kind: FileKind) -> Result<()> {
+        let report = self.files.options.report;
+        if report == Report::Nothing {
+            return Ok(());
+        }
+        let (name, other) = (
+            quoted::always(self.files.from.display(path)),
+            quoted::always(self.files.to.display(to)),
+        );
+        let line = match report {
+            Report::Nothing => return Ok(()),
+            Report::Copies => format!("{name} -> {other}"),
+            Report::Moves if kind == FileKind::Directory => format!("created directory {other}"),
+            Report::Moves => format!("copied {name} -> {other}"),
+        };
+        Ok(writeln!(std::io::stdout(), "{line}")?)
     }
 
     /// Notes that something was copied, where that is to be removed.
