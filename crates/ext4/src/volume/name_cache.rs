@@ -228,10 +228,18 @@ impl NameCache {
         Some((word, 1 << (at % 64)))
     }
 
-    /// The key of a directory's passage.
+    /// The key of a directory's passage: no two directories have the same, and a name has it by chance alone.
     #[inline]
     pub fn passage(&self, dir: Ino) -> NameKey {
-        self.key(dir, b"")
+        let hash = self.keys.1 ^ u64::from(dir.0);
+        // The upper bits of a product depend on all bits of its factors.
+        let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        NameKey {
+            dir,
+            at: (mixed >> 40) as usize % (SEGMENT * SEGMENTS),
+            hash,
+            more: self.keys.0 as u32,
+        }
     }
 
     /// What is known of a name.
@@ -272,20 +280,25 @@ impl NameCache {
     #[inline]
     pub fn forget_passage(&self, inode: &Inode) {
         if inode.is_dir() {
-            self.forget(inode.ino, b"");
+            self.forget_key(inode.ino, |names| names.passage(inode.ino));
         }
     }
 
     /// Says that a name became something else.
     #[inline]
     pub fn forget(&self, dir: Ino, name: &[u8]) {
+        self.forget_key(dir, |names| names.key(dir, name));
+    }
+
+    #[inline]
+    fn forget_key(&self, dir: Ino, key: impl FnOnce(&NameCache) -> NameKey) {
         // After the change.
         fence(Ordering::SeqCst);
         let is_searched = |(word, bit): (&AtomicU64, u64)| word.load(Relaxed) & bit != 0;
         if !self.searched(dir).is_some_and(is_searched) {
             return;
         }
-        let key = self.key(dir, name);
+        let key = key(self);
         if let Some(pair) = self.pair(key) {
             pair.iter().for_each(|slot| slot.forget(key));
         }
