@@ -30,7 +30,8 @@ const SWEEP_CHUNKS: u64 = 64 << 10;
 
 /// Its count lies beside its bytes: one place in memory to fetch.
 type Chunk = Arc<[u8]>;
-type Shard = Arc<BTreeMap<u64, Chunk>>;
+type Chunks = BTreeMap<u64, Chunk>;
+type Shard = Arc<Chunks>;
 
 /// A sparse device in memory. Its clone is an image of its own that shares what neither has
 /// written since; writes that run during the cloning are in it or not, chunk by chunk.
@@ -157,16 +158,21 @@ impl MemoryDevice {
         }
     }
 
+    /// Changes the shard of a chunk if it has that; else it stays what clones share.
+    fn change(&self, chunk: u64, change: impl FnOnce(&mut Chunks)) {
+        let mut shard = self.shard(chunk).write();
+        if shard.contains_key(&chunk) {
+            change(Arc::make_mut(&mut shard));
+        }
+    }
+
     /// Frees whole chunks and clears parts of others.
     fn clear(&self, offset: u64, len: u64) {
         let end = offset.saturating_add(len);
         let whole = offset.div_ceil(CHUNK_BYTES as u64)..end / CHUNK_BYTES as u64;
         if whole.end.saturating_sub(whole.start) <= SWEEP_CHUNKS {
             for chunk in whole {
-                let mut shard = self.shard(chunk).write();
-                if shard.contains_key(&chunk) {
-                    Arc::make_mut(&mut shard).remove(&chunk);
-                }
+                self.change(chunk, |shard| drop(shard.remove(&chunk)));
             }
         } else {
             for shard in &self.shards {
@@ -180,12 +186,11 @@ impl MemoryDevice {
         let tail = (end % CHUNK_BYTES as u64).min(len - head);
         for (at, len) in [(offset, head), (end - tail, tail)] {
             for piece in pieces(at, len) {
-                let mut shard = self.shard(piece.chunk).write();
-                if shard.contains_key(&piece.chunk)
-                    && let Some(chunk) = Arc::make_mut(&mut shard).get_mut(&piece.chunk)
-                {
-                    Arc::make_mut(chunk)[piece.start..piece.start + piece.len].fill(0);
-                }
+                self.change(piece.chunk, |shard| {
+                    if let Some(chunk) = shard.get_mut(&piece.chunk) {
+                        Arc::make_mut(chunk)[piece.start..piece.start + piece.len].fill(0);
+                    }
+                });
             }
         }
     }

@@ -133,7 +133,7 @@ impl Placement {
             thread::sleep(TICK);
             self.note_stuck(&mut said);
             let requests = self.requests();
-            ticks_left = match self.is_stuck(requests - last) {
+            ticks_left = match self.do_all_wait(requests - last) {
                 true => RELIEF_TICKS,
                 false => u32::saturating_sub(ticks_left, 1),
             };
@@ -162,7 +162,7 @@ impl Placement {
     }
 
     /// Whether all placed threads answer, and had time for `requests` only since the last tick.
-    fn is_stuck(&self, requests: u64) -> bool {
+    fn do_all_wait(&self, requests: u64) -> bool {
         let few = FEW_IN_A_TICK * self.len() as u64;
         requests < few && self.places.iter().all(|place| place.is_busy())
     }
@@ -352,11 +352,11 @@ mod tests {
     fn threads_that_all_wait_need_relief_and_busy_ones_do_not() {
         let placement = placement(2);
         begin(&placement, 0);
-        assert!(!placement.is_stuck(0), "one reads");
+        assert!(!placement.do_all_wait(0), "one reads");
         begin(&placement, 1);
-        assert!(placement.is_stuck(0));
-        assert!(placement.is_stuck(2 * FEW_IN_A_TICK - 1));
-        assert!(!placement.is_stuck(2 * FEW_IN_A_TICK), "short ones");
+        assert!(placement.do_all_wait(0));
+        assert!(placement.do_all_wait(2 * FEW_IN_A_TICK - 1));
+        assert!(!placement.do_all_wait(2 * FEW_IN_A_TICK), "short ones");
     }
 
     #[test]

@@ -53,24 +53,26 @@ impl<'a> Job<'a> {
         to: &Path,
         named: Named,
     ) -> Result<()> {
-        let work = Work::new(FileCopier {
+        let files = FileCopier {
             options: self.options,
             from,
             to: self.to,
             bar: self.bar,
-        });
+        };
+        let work = Work::new(files);
         let device = from.find(path, false)?.map_or(0, |found| found.dev);
         let helpers = self.threads(from, path) - 1;
-        let (queue, files) = mpsc::sync_channel(WAITING_MAX);
-        let files = Mutex::new(files);
+        let (queue, tasks) = mpsc::sync_channel(WAITING_MAX);
+        let tasks = Mutex::new(tasks);
         let copied = thread::scope(|scope| {
             let start = || {
                 let helper = thread::Builder::new().name("copy".to_owned());
-                helper.spawn_scoped(scope, || work.copy_all(&files))
+                helper.spawn_scoped(scope, || work.copy_all(&tasks))
             };
             let started = (0..helpers).take_while(|_| start().is_ok()).count();
             let mut walk = Walk {
                 work: &work,
+                files,
                 seen: &mut self.seen,
                 above: Vec::new(),
                 device,

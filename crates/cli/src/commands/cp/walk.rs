@@ -49,6 +49,8 @@ pub struct Seen {
 pub struct Walk<'w> {
     /// What all threads share.
     pub work: &'w Work<'w>,
+    /// What copies a file.
+    pub files: FileCopier<'w>,
     /// What all operands share.
     pub seen: &'w mut Seen,
     /// The directories above what is copied.
@@ -75,41 +77,35 @@ impl Walk<'_> {
     ) -> Result<()> {
         interrupt::check()?;
         self.work.check()?;
-        let follow = match self.work.files.options.follow {
+        let follow = match self.files.options.follow {
             Follow::Never => false,
             Follow::Named => named.source,
             Follow::Always => true,
         };
-        let Some(source) = self.work.files.from.find(path, follow)? else {
-            return Err(self.work.files.from.missing(path));
+        let Some(source) = self.files.from.find(path, follow)? else {
+            return Err(self.files.from.missing(path));
         };
-        if !self.work.files.from.is_image()
-            && self.work.files.to.image_file() == Some((source.dev, source.attr.ino))
+        if !self.files.from.is_image()
+            && self.files.to.image_file() == Some((source.dev, source.attr.ino))
         {
-            let name = self.work.files.from.display(path);
+            let name = self.files.from.display(path);
             bail!("{name}: holds the image that is copied to, and cannot be in itself");
         }
-        if self.work.files.options.one_file_system && source.dev != self.device {
+        if self.files.options.one_file_system && source.dev != self.device {
             return Ok(());
         }
         let there = self.there(path, to, named)?;
         if let Some(there) = there
             && self.is_same(&source, there)
         {
-            let (name, other) = (
-                self.work.files.from.display(path),
-                self.work.files.to.display(to),
-            );
+            let (name, other) = (self.files.from.display(path), self.files.to.display(to));
             bail!("{name}: is the same file as {other}");
         }
         if source.attr.kind == FileKind::Directory {
             return self.directory(path, &source, to, there, within);
         }
         if there.is_some_and(|t| t.attr.kind == FileKind::Directory) {
-            let (name, other) = (
-                self.work.files.from.display(path),
-                self.work.files.to.display(to),
-            );
+            let (name, other) = (self.files.from.display(path), self.files.to.display(to));
             bail!("{other}: is a directory, {name} is not");
         }
         if named.source && !self.is_first(path, &source, to)? {
@@ -126,8 +122,8 @@ impl Walk<'_> {
 
     /// Whether no other operand was copied to `to`; the same file again is left out.
     fn is_first(&mut self, path: &Path, source: &Found, to: &Path) -> Result<bool> {
-        let key = (self.work.files.from.id(), source.dev, source.attr.ino);
-        let name = self.work.files.from.display(path);
+        let key = (self.files.from.id(), source.dev, source.attr.ino);
+        let name = self.files.from.display(path);
         match self.seen.made.insert(to.to_owned(), key) {
             None => Ok(true),
             Some(before) if before == key => {
@@ -135,7 +131,7 @@ impl Walk<'_> {
                 Ok(false)
             }
             Some(_) => {
-                let other = self.work.files.to.display(to);
+                let other = self.files.to.display(to);
                 bail!("{name}: {other} was made just now of another file, and stays")
             }
         }
@@ -143,16 +139,16 @@ impl Walk<'_> {
 
     /// What the copy would overwrite.
     fn there(&self, path: &Path, to: &Path, named: Named) -> Result<Option<Found>> {
-        let there = self.work.files.to.find(to, named.target)?;
+        let there = self.files.to.find(to, named.target)?;
         if there.is_none()
             && named.target
-            && !self.work.files.options.remove_destination
-            && self.work.files.to.find(to, false)?.is_some()
+            && !self.files.options.remove_destination
+            && self.files.to.find(to, false)?.is_some()
         {
-            let name = self.work.files.to.display(to);
-            let held = self.work.files.to.read_link(to)?;
+            let name = self.files.to.display(to);
+            let held = self.files.to.read_link(to)?;
             let held = String::from_utf8_lossy(&held);
-            let from = self.work.files.from.display(path);
+            let from = self.files.from.display(path);
             bail!(
                 "{name}: is a link to {held}, which does not exist, so {from} is not written there; remove the link first"
             );
@@ -161,21 +157,21 @@ impl Walk<'_> {
     }
 
     fn is_same(&self, source: &Found, there: Found) -> bool {
-        self.work.files.from.id() == self.work.files.to.id()
+        self.files.from.id() == self.files.to.id()
             && (there.dev, there.attr.ino) == (source.dev, source.attr.ino)
     }
 
     /// Whether what exists may be overwritten; asks if that is to be asked.
     fn may_overwrite(&mut self, source: &Found, to: &Path, there: Found) -> Result<bool> {
         let age = |attr: &Attr| (attr.mtime.sec, attr.mtime.nsec);
-        if self.work.files.options.update && age(&there.attr) >= age(&source.attr) {
+        if self.files.options.update && age(&there.attr) >= age(&source.attr) {
             return Ok(self.left_out());
         }
-        match self.work.files.options.exists {
+        match self.files.options.exists {
             Exists::Overwrite | Exists::Append => Ok(true),
             Exists::Skip => Ok(self.left_out()),
             Exists::Ask => {
-                let name = quoted::always(self.work.files.to.display(to));
+                let name = quoted::always(self.files.to.display(to));
                 Ok(ask(&format!("overwrite {name}"))? || self.left_out())
             }
         }
@@ -188,9 +184,9 @@ impl Walk<'_> {
     }
 
     fn not_an_image(&self, to: &Path, named: Named) -> Result<()> {
-        let is_host = named.target && !self.work.files.to.is_image();
-        if is_host && !self.work.files.options.force && diagnostics::has_magic(to) {
-            let name = self.work.files.to.display(to);
+        let is_host = named.target && !self.files.to.is_image();
+        if is_host && !self.files.options.force && diagnostics::has_magic(to) {
+            let name = self.files.to.display(to);
             bail!("{name}: is an ext4 image; {name}:/ copies into it, --force replaces it");
         }
         Ok(())
@@ -210,7 +206,7 @@ impl Walk<'_> {
             from,
             to: target,
             ..
-        } = self.work.files;
+        } = self.files;
         let attr = source.attr;
         let key = (from.id(), source.dev, attr.ino);
         let shares = options.preserve.links && attr.nlink > 1;
@@ -239,7 +235,7 @@ impl Walk<'_> {
             there => there,
         };
         let file = FileCopy {
-            over: self.work.files.make_way(&attr, to, there, named.target)?,
+            over: self.files.make_way(&attr, to, there, named.target)?,
             path: path.to_owned(),
             attr,
             to: to.to_owned(),
@@ -250,7 +246,7 @@ impl Walk<'_> {
                 self.work.add(task, self.queue.as_ref(), &mut self.copier);
                 return Ok(());
             }
-            _ => self.work.files.copy(&file, &mut self.copier)?,
+            _ => self.files.copy(&file, &mut self.copier)?,
         }
         if shares {
             self.seen.links.insert(key, file.to);
@@ -271,7 +267,7 @@ impl Walk<'_> {
             options,
             to: target,
             ..
-        } = self.work.files;
+        } = self.files;
         if there.is_some() {
             if !options.force && !options.remove_destination && first.is_none() {
                 bail!("{}: exists; -f replaces it", target.display(to));
@@ -286,28 +282,21 @@ impl Walk<'_> {
 
     /// Makes a link as the options ask for it.
     fn link(&self, path: &Path, to: &Path) -> Result<()> {
-        let (name, other) = (
-            self.work.files.from.display(path),
-            self.work.files.to.display(to),
-        );
-        if self.work.files.from.id() != self.work.files.to.id() {
+        let (name, other) = (self.files.from.display(path), self.files.to.display(to));
+        if self.files.from.id() != self.files.to.id() {
             bail!("{name}: a link can't lead there from {other}; copy it without -l and -s");
         }
-        if self.work.files.options.hard_link {
-            return match self.work.files.options.follow {
-                Follow::Always => self
-                    .work
-                    .files
-                    .to
-                    .link(&self.work.files.from.resolve(path)?, to),
-                _ => self.work.files.to.link(path, to),
+        if self.files.options.hard_link {
+            return match self.files.options.follow {
+                Follow::Always => self.files.to.link(&self.files.from.resolve(path)?, to),
+                _ => self.files.to.link(path, to),
             };
         }
         if !path.is_absolute() && to.parent().is_some_and(|above| above != Path::new("")) {
             bail!("{other}: a relative link to {name} would lead elsewhere; name it from the root");
         }
         let target = path.as_os_str().as_bytes();
-        self.work.files.to.make(to, 0o777, NewKind::Symlink(target))
+        self.files.to.make(to, 0o777, NewKind::Symlink(target))
     }
 
     fn directory(
@@ -318,7 +307,7 @@ impl Walk<'_> {
         there: Option<Found>,
         within: Option<&Arc<Directory>>,
     ) -> Result<()> {
-        let name = || self.work.files.from.display(path);
+        let name = || self.files.from.display(path);
         if to == Path::new(STDOUT) {
             let hint = quoted::quoted(name());
             bail!(
@@ -327,18 +316,15 @@ impl Walk<'_> {
                 name()
             );
         }
-        if !self.work.files.options.recursive {
+        if !self.files.options.recursive {
             bail!("{}: is a directory; -r copies it with all in it", name());
         }
-        if self.work.files.from.id() == self.work.files.to.id() && to.starts_with(path) {
+        if self.files.from.id() == self.files.to.id() && to.starts_with(path) {
             bail!("{}: can't be copied into itself", name());
         }
-        let key = (self.work.files.from.id(), source.dev, source.attr.ino);
+        let key = (self.files.from.id(), source.dev, source.attr.ino);
         let is_new = self.seen.directories.insert(key);
-        if self.work.files.from.is_image()
-            && !is_new
-            && self.work.files.options.follow == Follow::Never
-        {
+        if self.files.from.is_image() && !is_new && self.files.options.follow == Follow::Never {
             bail!("{}: damaged: the directory has two names", name());
         }
         if self.above.contains(&key) {
@@ -350,12 +336,11 @@ impl Walk<'_> {
         match there {
             Some(t) if t.attr.kind == FileKind::Directory => {}
             Some(_) => {
-                let other = self.work.files.to.display(to);
+                let other = self.files.to.display(to);
                 bail!("{other}: is not a directory, {} is", name());
             }
             None => {
-                self.work
-                    .files
+                self.files
                     .to
                     .make(to, source.attr.mode | 0o700, NewKind::Directory)?;
                 self.work.print(path, to, FileKind::Directory)?;
@@ -379,7 +364,7 @@ impl Walk<'_> {
 
     fn content(&mut self, directory: &Arc<Directory>) -> Result<()> {
         let Directory { path, to, .. } = &**directory;
-        for name in self.work.files.from.list(path)? {
+        for name in self.files.from.list(path)? {
             let name = OsStr::from_bytes(&name);
             let copied = self.copy(&path.join(name), &to.join(name), FOUND, Some(directory));
             copied.or_else(|e| self.work.report(e))?;

@@ -37,8 +37,7 @@ pub type Task = (FileCopy, Arc<Directory>);
 
 /// What the threads of a copy share.
 pub struct Work<'a> {
-    /// What copies a file.
-    pub files: FileCopier<'a>,
+    files: FileCopier<'a>,
     failed: AtomicBool,
     copied: Mutex<Vec<(PathBuf, FileKind)>>,
     /// Files that were handed over and are not copied yet.
@@ -74,11 +73,11 @@ impl<'a> Work<'a> {
     }
 
     /// Copies files until no more come.
-    pub fn copy_all(&self, files: &Mutex<Receiver<Task>>) {
+    pub fn copy_all(&self, tasks: &Mutex<Receiver<Task>>) {
         let mut copier = Copier::new(self.files.bar);
-        let next = || lock(files).recv();
-        while let Ok(file) = next() {
-            self.copy(file, &mut copier);
+        let next = || lock(tasks).recv();
+        while let Ok(task) = next() {
+            self.copy(task, &mut copier);
         }
     }
 
@@ -216,16 +215,13 @@ impl<'a> Work<'a> {
 
     /// What came of it.
     pub fn end(self) -> Done {
-        let inner = PoisonError::into_inner;
-        let mut copied = self.copied.into_inner().unwrap_or_else(inner);
+        let mut copied = std::mem::take(&mut *lock(&self.copied));
         copied.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let ended_by = lock(&self.ended_by).take();
         Done {
             failed: self.failed.into_inner(),
             copied,
-            ended_by: self
-                .ended_by
-                .into_inner()
-                .unwrap_or_else(PoisonError::into_inner),
+            ended_by,
         }
     }
 }
