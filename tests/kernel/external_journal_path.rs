@@ -2,6 +2,7 @@
 //! since mke2fs takes a journal on nothing else.
 
 use uext4::{Errno, Filesystem, ImageOptions};
+use uext4_testkit::loop_device::wait_until_released;
 use uext4_testkit::prelude::*;
 
 /// Runs a command; its output, if it succeeds.
@@ -26,13 +27,7 @@ fn make(image: &str, journal: &str) -> bool {
         ];
         let made = run("mke2fs", &args).is_some();
         let _ = run("losetup", &["-d", &device]);
-        // It is released a moment later.
-        for _ in 0..250 {
-            if run("losetup", &["-j", journal]).is_none_or(|said| said.is_empty()) {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+        wait_until_released(Path::new(journal));
         made
     });
     if !made {
