@@ -2,7 +2,7 @@
 //! since mke2fs takes a journal on nothing else.
 
 use uext4::{Errno, Filesystem, ImageOptions};
-use uext4_testkit::loop_device::wait_until_released;
+use uext4_testkit::oracle::wait_for_loop_device;
 use uext4_testkit::prelude::*;
 
 /// Runs a command; its output, if it succeeds.
@@ -27,7 +27,7 @@ fn make(image: &str, journal: &str) -> bool {
         ];
         let made = run("mke2fs", &args).is_some();
         let _ = run("losetup", &["-d", &device]);
-        wait_until_released(Path::new(journal));
+        wait_for_loop_device(Path::new(journal));
         made
     });
     if !made {

@@ -4,7 +4,7 @@
 
 use crate::support::*;
 use uext4_check::CheckReport;
-use uext4_testkit::loop_device::wait_until_released;
+use uext4_testkit::oracle::wait_for_loop_device;
 use uext4_testkit::prelude::*;
 
 /// The workload, run on the mounted file system.
@@ -27,7 +27,7 @@ fn fill(image: &Path, mount: &Path, names: usize, extras: &str) -> bool {
     let names = names.to_string();
     let out = run("python3", &[WORKLOAD, mount, &names, extras]);
     run_ok("umount", &[mount]);
-    wait_until_released(Path::new(image));
+    wait_for_loop_device(Path::new(image));
     let text = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "workload: {text}");
     true

@@ -2,18 +2,6 @@
 
 use crate::external::*;
 
-/// Waits, for some seconds, until no loop device has a file any more. After umount(8) and losetup(8) one may stay for a moment: a process that starts
-/// with mounts of its own beside the test has a copy of the mount until it has left it, and the kernel ends the file system after that.
-pub fn wait_until_released(file: &Path) {
-    for _ in 0..500 {
-        let devices = Command::new("losetup").arg("-j").arg(file).output();
-        if devices.is_ok_and(|devices| devices.stdout.is_empty()) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// A loop device; detached when dropped.
 #[derive(Debug)]
 pub struct LoopDevice(String);
