@@ -35,7 +35,7 @@ RUNS = {
     "address": [
         (nightly("asan", "test", "-p", "uext4-block", "-p", "uext4-fuse", "-p", "uext4-mqueue", "-p", "uext4-mq", "--lib"), {"RUSTFLAGS": "-Zsanitizer=address"}),
         (nightly("asan", "test", "-p", "uext4-testkit", "--test", "device"), {"RUSTFLAGS": "-Zsanitizer=address"}),
-        (nightly("asan", "build", "-p", "uext4-cli"), {"RUSTFLAGS": "-Zsanitizer=address"}),
+        (nightly("asan", "build", "-p", "uext4-cli"), {"RUSTFLAGS": "-Zsanitizer=address --cfg sanitized"}),
         (
             ["cargo", "test", "-p", "uext4-testkit", "--test", "mount", "fsx"],
             # The sanitizer's own address space is larger than what a server may have.

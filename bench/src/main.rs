@@ -3,6 +3,7 @@
 
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
+use uext4_malloc as _;
 
 fn main() -> ExitCode {
     abort_on_panic();

@@ -56,6 +56,7 @@ use signal_hook::consts::SIGPIPE;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use uext4_malloc as _;
 use uext4_mountd::Log;
 use uext4_mountd::report::{self, Reporter};
 

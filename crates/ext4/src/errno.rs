@@ -12,6 +12,7 @@ fn errno_of(e: &Ext4Error) -> Errno {
             JournalError::Unsupported(_) => Errno::EOPNOTSUPP,
             JournalError::TooLarge { .. } | JournalError::HostFull => Errno::ENOSPC,
             JournalError::Device(e) => device_errno(e),
+            JournalError::NoThread(_) => Errno::EAGAIN,
             _ => Errno::EIO,
         },
         Ext4Error::Device(e) => device_errno(e),
@@ -168,5 +169,7 @@ mod tests {
         assert_eq!(Ext4Error::from(why).errno(), Errno::EIO);
         let why = JournalError::HostFull;
         assert_eq!(Ext4Error::from(why).errno(), Errno::ENOSPC);
+        let why = JournalError::NoThread(Arc::new(std::io::Error::other("no room")));
+        assert_eq!(Ext4Error::from(why).errno(), Errno::EAGAIN);
     }
 }

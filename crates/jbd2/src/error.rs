@@ -20,6 +20,9 @@ pub enum JournalError {
     /// The log is damaged.
     #[error(transparent)]
     Corrupt(Arc<Corrupt>),
+    /// The host has no room for the commit thread.
+    #[error("cannot start the journal's commit thread: {0}")]
+    NoThread(Arc<std::io::Error>),
     /// The log has a feature that is not known.
     #[error("journal has unsupported features: {0}")]
     Unsupported(String),

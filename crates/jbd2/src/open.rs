@@ -18,8 +18,8 @@ impl Journal {
     /// commits, the first transaction replaces them: all that they record belongs into it.
     ///
     /// # Errors
-    /// The log cannot be read or is damaged; [`JournalError::Unsupported`]: it is not empty, or has unknown features. If
-    /// the commit thread cannot be started, the journal is returned aborted.
+    /// The log cannot be read or is damaged; [`JournalError::Unsupported`]: it is not empty, or has unknown features;
+    /// [`JournalError::NoThread`].
     pub fn open(
         cache: Arc<BufferCache>,
         map: LogMap,
@@ -34,11 +34,14 @@ impl Journal {
             true => room,
             false => log.transaction_max(),
         };
-        Ok(Self::launch(cache, Some(log), first, max, room, options))
+        Self::launch(cache, Some(log), first, max, room, options)
     }
 
     /// A journal without a log: commit writes in place, and a crash may tear a transaction.
-    pub fn without_log(cache: Arc<BufferCache>, options: JournalOptions) -> Arc<Journal> {
+    ///
+    /// # Errors
+    /// [`JournalError::NoThread`].
+    pub fn without_log(cache: Arc<BufferCache>, options: JournalOptions) -> Result<Arc<Journal>> {
         let room = WITHOUT_LOG_ROOM;
         Self::launch(cache, None, 1 << 32, room, room, options)
     }
@@ -50,7 +53,7 @@ impl Journal {
         transaction_max: i64,
         room: i64,
         options: JournalOptions,
-    ) -> Arc<Journal> {
+    ) -> Result<Arc<Journal>> {
         let room = room.min(transaction_max);
         let has_fast_commits = log.as_ref().is_some_and(Log::has_fast_commits);
         let has = (log.is_some(), has_fast_commits);
@@ -59,13 +62,9 @@ impl Journal {
         let committer = Committer::new(Arc::clone(&journal), log);
         let thread = thread::Builder::new()
             .name("uext4-commit".into())
-            .spawn(move || committer.run());
-        match thread {
-            Ok(thread) => journal.set_thread(thread),
-            Err(e) => journal.abort(JournalError::Aborted(
-                format!("cannot start the commit thread: {e}").into(),
-            )),
-        }
-        journal
+            .spawn(move || committer.run())
+            .map_err(|e| JournalError::NoThread(Arc::new(e)))?;
+        journal.set_thread(thread);
+        Ok(journal)
     }
 }

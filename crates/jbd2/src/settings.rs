@@ -60,7 +60,7 @@ mod tests {
     fn journal(options: JournalOptions) -> Arc<Journal> {
         let device = Arc::new(MemoryDevice::new(1 << 20));
         let cache = Arc::new(BufferCache::new(device, 4096, 16));
-        Journal::without_log(cache, options)
+        Journal::without_log(cache, options).expect("a thread")
     }
 
     #[test]
@@ -87,7 +87,7 @@ mod tests {
             barrier: false,
             ..JournalOptions::default()
         };
-        let journal = Journal::without_log(cache, options);
+        let journal = Journal::without_log(cache, options).expect("a thread");
         let flushes = || device.counts().flushes;
         for (barrier, expected) in [(false, 0), (true, 1), (true, 1), (false, 1)] {
             journal.set_barrier(barrier).expect("flushes");

@@ -5,6 +5,7 @@ use crate::sandbox::SandboxError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::ErrorKind;
+use uext4::Errno;
 
 /// What helps where memory is short.
 pub const MORE_MEMORY: &str = "give the server more with -o memory=SIZE";
@@ -29,9 +30,14 @@ impl Failure {
 
     /// The image can't be opened.
     pub fn opening(e: &uext4::Error) -> Failure {
+        let message = match e.errno() {
+            // No room for a thread's stack is reported as this.
+            Errno::EAGAIN | Errno::ENOMEM => format!("{e}; {MORE_MEMORY}"),
+            _ => e.to_string(),
+        };
         Failure {
             errno: Some(e.errno().0),
-            message: e.to_string(),
+            message,
         }
     }
 }

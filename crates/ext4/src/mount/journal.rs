@@ -152,7 +152,7 @@ pub(crate) fn open_journal(
                 opened,
             )?)
         }
-        _ => Ok(Journal::without_log(Arc::clone(cache), journal_options)),
+        _ => Ok(Journal::without_log(Arc::clone(cache), journal_options)?),
     }
 }
 

@@ -22,7 +22,7 @@ impl JournalClient for Impatient {
 fn journal() -> Arc<Journal> {
     let device = Arc::new(MemoryDevice::new(1 << 20));
     let cache = Arc::new(BufferCache::new(device, 4096, 16));
-    Journal::without_log(cache, JournalOptions::default())
+    Journal::without_log(cache, JournalOptions::default()).expect("a thread")
 }
 
 #[test]

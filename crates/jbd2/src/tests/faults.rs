@@ -143,7 +143,7 @@ fn a_full_host_keeps_a_journal_from_closing() {
 fn a_failed_write_or_flush_without_a_log_reaches_the_caller() {
     let calls = sweep(Call::changes, || {
         let device = device_with(|_| ());
-        let journal = Journal::without_log(cache(&device), options());
+        let journal = Journal::without_log(cache(&device), options()).expect("a thread");
         (Arc::clone(&device), device, journal)
     });
     assert!(calls > 8, "{calls}");

@@ -159,7 +159,7 @@ fn the_owner_of_a_block_encodes_it_when_it_is_committed() {
         let device = device_with(|_| ());
         let journal = match with_log {
             true => open(&device).expect("opens"),
-            false => Journal::without_log(cache(&device), options()),
+            false => Journal::without_log(cache(&device), options()).expect("a thread"),
         };
         let stamp = Arc::new(Stamp(AtomicU8::new(1)));
         journal.cache().set_hook(Arc::clone(&stamp) as Arc<_>);

@@ -150,7 +150,7 @@ fn a_change_that_is_given_up_while_its_transaction_closes_is_not_committed() {
         let device = device_with(|_| ());
         let journal = match with_log {
             true => open(&device).expect("opens"),
-            false => Journal::without_log(cache(&device), options()),
+            false => Journal::without_log(cache(&device), options()).expect("a thread"),
         };
         fill(&journal, &[HOME + 1], 1).expect("fills");
         let handle = journal.start(1).expect("starts");

@@ -106,7 +106,7 @@ fn a_log_on_another_device_is_flushed_as_well() {
 #[test]
 fn without_a_log_commit_writes_in_place() {
     let device = device_with(|_| ());
-    let journal = Journal::without_log(cache(&device), options());
+    let journal = Journal::without_log(cache(&device), options()).expect("a thread");
     fill(&journal, &[HOME + 3, HOME, HOME + 1], 1).expect("fills");
     let handle = journal.start(1).expect("starts");
     let freed = journal.cache().get(HOME + 1).expect("reads");
@@ -124,7 +124,7 @@ fn without_a_log_commit_writes_in_place() {
 #[test]
 fn runs_of_blocks_are_written_in_place_a_mebibyte_at_a_time() {
     let device = device_with(|_| ());
-    let journal = Journal::without_log(cache(&device), options());
+    let journal = Journal::without_log(cache(&device), options()).expect("a thread");
     let blocks: Vec<u64> = (HOME..HOME + 2050).collect();
     fill(&journal, &blocks, 1).expect("fills");
     device.take_calls();
