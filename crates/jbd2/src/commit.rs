@@ -2,15 +2,19 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `copies` | copies of blocks for the log |
 //! | `fast_commit` | fast commits |
 
+mod copies;
 mod fast_commit;
 
-use crate::buffer::Buffer;
+pub(crate) use copies::Copies;
+
+use crate::buffer::{Buffer, BufferCache};
 use crate::error::{JournalError, Result};
 use crate::in_place::InPlace;
 use crate::journal::Journal;
-use crate::log::Log;
+use crate::log::{Chunk, Log};
 use crate::transaction::{Committed, Lists};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,6 +31,8 @@ pub(crate) struct Committer {
     pub committed: VecDeque<Committed>,
     /// Where the time that the running transaction may take began, since 1970: no later than it.
     pub since: Duration,
+    /// Memory for copies of blocks.
+    spare: Vec<Chunk>,
 }
 
 /// What the commit thread found to do.
@@ -61,6 +67,7 @@ impl Committer {
             log,
             committed: VecDeque::new(),
             since: clock::since_epoch(),
+            spare: Vec::new(),
         }
     }
 
@@ -232,10 +239,17 @@ impl Committer {
         let journal = &self.journal;
         let start = log.begin(tid)?;
         log.revokes(&lists.revoked)?;
-        for buffer in &lists.buffers {
-            copy_out(journal, buffer, tid, |block, data| log.block(block, data))?;
-        }
-        log.write_chunk()?;
+        let copies = Copies::new(
+            Arc::clone(journal.cache()),
+            tid,
+            log.format(),
+            std::mem::take(&mut lists.buffers),
+            std::mem::take(&mut self.spare),
+        );
+        let (blocks, mut spare) = journal.with_helpers(copies, |copies| copies.write(log))?;
+        // More are rarely needed.
+        spare.truncate(1);
+        self.spare = spare;
         // Ordered mode: the data that handles of this transaction published reaches the device
         // before the commit block does.
         if journal.settings.barrier() {
@@ -247,11 +261,11 @@ impl Committer {
             .journal_bytes
             .fetch_add(bytes, Ordering::Relaxed);
         log.clear_fast_commits(journal.settings.barrier())?;
-        lists.buffers.retain(|b| !drop_forgotten(b, tid));
+        blocks.freed.iter().for_each(|b| drop_forgotten(b, tid));
         self.committed.push_back(Committed {
             tid,
             start,
-            buffers: std::mem::take(&mut lists.buffers),
+            buffers: blocks.copied,
         });
         Ok(())
     }
@@ -260,7 +274,8 @@ impl Committer {
         let journal = &self.journal;
         let mut out = InPlace::new(Arc::clone(journal.cache()));
         for buffer in &lists.buffers {
-            copy_out(journal, buffer, tid, |block, data| out.block(block, data))?;
+            let add = |block, data: &[u8]| out.block(block, data);
+            copy_out(journal.cache(), buffer, tid, add).transpose()?;
             let mut content = buffer.write();
             content.journaled().checkpoint = 0;
             drop(content);
@@ -278,13 +293,13 @@ impl Committer {
     }
 }
 
-/// Gives what `buffer` holds as transaction `tid` left it to `take`, unless `tid` freed the block.
-fn copy_out(
-    journal: &Journal,
+/// Gives what `buffer` holds as transaction `tid` left it to `take`; `None` if `tid` freed the block.
+fn copy_out<R>(
+    cache: &BufferCache,
     buffer: &Arc<Buffer>,
     tid: u64,
-    take: impl FnOnce(u64, &[u8]) -> Result<()>,
-) -> Result<()> {
+    take: impl FnOnce(u64, &[u8]) -> R,
+) -> Option<R> {
     let mut content = buffer.write();
     let forgotten = content.journaled().forgotten == tid;
     let (data, journaled) = content.parts();
@@ -294,27 +309,25 @@ fn copy_out(
     }
     let frozen = journaled.frozen.take();
     if forgotten {
-        return Ok(());
+        return None;
     }
     journaled.checkpoint = tid;
     if own {
-        journal.cache().freeze(buffer, data);
+        cache.freeze(buffer, data);
     }
     let bytes: &[u8] = match &frozen {
         Some(frozen) => frozen,
         None => data,
     };
     // The bytes go to memory or to the log under the buffer's lock: I/O is allowed at this rank.
-    take(buffer.block(), bytes)
+    Some(take(buffer.block(), bytes))
 }
 
-/// True if transaction `tid`, durable now, freed the block: its old content must never be written.
-fn drop_forgotten(buffer: &Arc<Buffer>, tid: u64) -> bool {
+/// If transaction `tid`, durable now, freed the block, its old content must never be written.
+fn drop_forgotten(buffer: &Arc<Buffer>, tid: u64) {
     let mut content = buffer.write();
     let journaled = content.journaled();
-    if journaled.forgotten != tid {
-        return false;
+    if journaled.forgotten == tid {
+        journaled.checkpoint = 0;
     }
-    journaled.checkpoint = 0;
-    true
 }

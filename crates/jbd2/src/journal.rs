@@ -10,6 +10,7 @@ mod gate;
 
 use crate::buffer::BufferCache;
 use crate::client::JournalClient;
+use crate::commit::Copies;
 use crate::error::{JournalError, Result};
 use crate::options::JournalOptions;
 use crate::settings::Settings;
@@ -44,10 +45,22 @@ pub(crate) struct State {
     pub empty_refused: Option<u64>,
     /// Counts the moments at which waiting for room may be over.
     pub epoch: u64,
+    /// What is being copied for the log, if threads that wait for its transaction may help.
+    copies: Option<Arc<Copies>>,
     /// The commit thread shall end.
     pub stop: bool,
     /// The commit thread has ended.
     pub stopped: bool,
+}
+
+impl State {
+    /// Of `copies` everything is taken.
+    fn withdraw(&mut self, copies: &Arc<Copies>) {
+        let is_that = |own: &Arc<Copies>| Arc::ptr_eq(own, copies);
+        if self.copies.as_ref().is_some_and(is_that) {
+            self.copies = None;
+        }
+    }
 }
 
 /// A journal that is open for writing.
@@ -171,9 +184,30 @@ impl Journal {
             if state.stopped || self.gate.aborted.load(Ordering::Relaxed) {
                 return Err(self.abort_error());
             }
-            self.done.wait(&mut state);
+            match state.copies.clone() {
+                None => self.done.wait(&mut state),
+                Some(copies) => {
+                    drop(state);
+                    copies.help();
+                    state = self.state.lock();
+                    state.withdraw(&copies);
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Has `copies` written by `write`, with the help of threads that wait for a commit.
+    pub(crate) fn with_helpers<R>(&self, copies: Copies, write: impl FnOnce(&Copies) -> R) -> R {
+        if !copies.want_help() {
+            return write(&copies);
+        }
+        let copies = Arc::new(copies);
+        self.state.lock().copies = Some(Arc::clone(&copies));
+        self.done.notify_all();
+        let result = write(&copies);
+        self.state.lock().withdraw(&copies);
+        result
     }
 
     /// Says that transaction `tid` is durable, to the threads that wait for it, too.

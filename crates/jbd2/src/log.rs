@@ -6,9 +6,13 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `chunk` | a descriptor block and the blocks that it names |
 //! | `fast_commits` | fast commits, in the area behind the log |
 
+mod chunk;
 mod fast_commits;
+
+pub(crate) use chunk::Chunk;
 
 use crate::error::{JournalError, Result};
 use crate::map::LogMap;
@@ -17,7 +21,7 @@ use std::sync::Arc;
 use uext4_block::BlockDevice;
 use uext4_ondisk::{
     CommitBlock, DescriptorBuilder, JournalFormat, JournalIncompat, JournalSuper, Pblk,
-    RevokeBuilder, Tid, journal_escape, journal_needs_escape,
+    RevokeBuilder, Tid,
 };
 
 /// What the file system requires of a log that it opens.
@@ -53,10 +57,6 @@ pub(crate) struct Log {
     pub(crate) fast: FastCommits,
     /// The transaction being written.
     tid: Tid,
-    /// A descriptor block, to be filled in, and the blocks behind it.
-    chunk: Vec<u8>,
-    /// Where the blocks in `chunk` belong, whether they are escaped, their checksums.
-    tags: Vec<(Pblk, bool, u32)>,
     /// Bytes written for the transaction.
     bytes: u64,
 }
@@ -88,8 +88,6 @@ impl Log {
                 Opened::Empty => FastCommits::default(),
             },
             tid: Tid(sb.raw.sequence.get()),
-            chunk: Vec::new(),
-            tags: Vec::new(),
             bytes: 0,
             format,
             sb,
@@ -143,8 +141,6 @@ impl Log {
     pub fn begin(&mut self, tid: u64) -> Result<u32> {
         self.tid = Tid(tid as u32);
         self.bytes = 0;
-        self.chunk.clear();
-        self.tags.clear();
         if self.used == 0 {
             // A log that is marked empty is not read.
             self.write_super(self.head, self.tid)?;
@@ -206,45 +202,27 @@ impl Log {
         Ok(())
     }
 
-    /// Takes a block that belongs at `block` on the device.
-    pub fn block(&mut self, block: u64, data: &[u8]) -> Result<()> {
-        let size = self.format.block_size as usize;
-        if self.tags.len() >= self.format.tags_per_block() {
-            self.write_chunk()?;
-        }
-        if self.chunk.is_empty() {
-            self.chunk.resize(size, 0);
-        }
-        let at = self.chunk.len();
-        self.chunk.extend_from_slice(data);
-        let (_, copy) = self.chunk.split_at_mut(at);
-        let escaped = journal_needs_escape(copy);
-        if escaped {
-            journal_escape(copy);
-        }
-        let checksum = self.format.data_checksum(self.tid, copy);
-        self.tags.push((Pblk(block), escaped, checksum));
-        Ok(())
+    /// How its blocks are laid out.
+    pub fn format(&self) -> JournalFormat {
+        self.format
     }
 
-    /// Writes the blocks that were taken and not written yet.
-    pub fn write_chunk(&mut self) -> Result<()> {
-        if self.tags.is_empty() {
+    /// Writes blocks and the descriptor block that names them; `chunk` is empty then.
+    pub fn write_chunk(&mut self, chunk: &mut Chunk) -> Result<()> {
+        if chunk.tags.is_empty() {
             return Ok(());
         }
         let size = self.format.block_size as usize;
-        let mut chunk = std::mem::take(&mut self.chunk);
-        if let Some(head) = chunk.get_mut(..size) {
+        if let Some(head) = chunk.bytes.get_mut(..size) {
             let mut builder = DescriptorBuilder::new(head, self.format, self.tid);
-            for (pblk, escaped, checksum) in self.tags.drain(..) {
-                // No more were taken than fit.
+            for (pblk, escaped, checksum) in chunk.tags.drain(..) {
+                // It has no more than fit.
                 let _ = builder.push(pblk, escaped, checksum);
             }
             builder.finish();
         }
-        let written = self.append(&chunk);
-        chunk.clear();
-        self.chunk = chunk;
+        let written = self.append(&chunk.bytes);
+        chunk.bytes.clear();
         written
     }
 

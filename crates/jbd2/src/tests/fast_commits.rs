@@ -2,7 +2,7 @@
 
 use super::device::{Call, TestDevice};
 use super::setup::*;
-use crate::log::Log;
+use crate::log::{Chunk, Log};
 use crate::transaction::Freed;
 use crate::{Journal, JournalClient, JournalError, LogFeatures, Opened};
 use std::sync::{Arc, Mutex};
@@ -199,8 +199,9 @@ fn a_log_with_fast_commits_is_not_marked_empty() {
     let whole = Arc::clone(&device) as Arc<dyn BlockDevice>;
     let tid = log.next_tid();
     log.begin(tid).expect("writes");
-    log.block(HOME, &[4; BLOCK]).expect("takes it");
-    log.write_chunk().expect("writes");
+    let mut chunk = Chunk::default();
+    chunk.block(&log.format(), tid, HOME, &[4; BLOCK]);
+    log.write_chunk(&mut chunk).expect("writes");
     log.commit(true).expect("writes");
     let blocks = log.encode_fast_commit(tid + 1, &[record(1)]).expect("fits");
     let last = log.begin_fast_commit(tid + 1, blocks).expect("writes");

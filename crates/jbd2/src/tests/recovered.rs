@@ -3,7 +3,7 @@
 use super::device::{Call, TestDevice};
 use super::setup::*;
 use crate::buffer::{Buffer, FreezeHook};
-use crate::log::Log;
+use crate::log::{Chunk, Log};
 use crate::{Journal, JournalError, LogFeatures, LogMap, LogRun, Opened};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -320,10 +320,15 @@ fn room_is_reckoned_for_what_a_transaction_takes_with_its_descriptors() {
         let mut log = Log::open(map.clone(), FEATURES, Opened::Empty).expect("opens");
         let before = log.room_after(blocks);
         log.begin(1).expect("begins");
-        for block in 0..blocks as u64 {
-            log.block(block, &[1; BLOCK]).expect("takes");
+        let format = log.format();
+        let all: Vec<u64> = (0..blocks as u64).collect();
+        for some in all.chunks(format.tags_per_block()) {
+            let mut chunk = Chunk::default();
+            for block in some {
+                chunk.block(&format, 1, *block, &[1; BLOCK]);
+            }
+            log.write_chunk(&mut chunk).expect("writes");
         }
-        log.write_chunk().expect("writes");
         log.commit(false).expect("commits");
         let after = log.room();
         assert!(

@@ -1,0 +1,231 @@
+//! Copies of a transaction's blocks for the log, made by the commit thread and by threads that wait for the transaction.
+//!
+//! # Data model
+//! The blocks are in parts, each of which one descriptor block names. A thread takes the next part, freezes its blocks and copies them. The commit
+//! thread writes the copies in the order of the parts, and copies a part itself while it has none to write.
+//!
+//! # Locks
+//! `journal_state` guards which parts are taken. Blocks are copied and written without it.
+
+use super::copy_out;
+use crate::buffer::{Buffer, BufferCache};
+use crate::error::{JournalError, Result};
+use crate::log::{Chunk, Log};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use uext4_ondisk::JournalFormat;
+use uext4_sync::{Condvar, Mutex, MutexGuard, class};
+
+/// Parts that are copied ahead of the one that is written next: they are in memory, 1 MiB each with blocks of 4 KiB.
+const AHEAD_MAX: usize = 8;
+/// Waking threads takes as long as copying a part.
+const HELPED_PARTS_MIN: usize = if cfg!(shuttle) { 2 } else { 4 };
+
+/// The blocks of a transaction that is being written to the log.
+#[derive(Debug)]
+pub(crate) struct Copies {
+    cache: Arc<BufferCache>,
+    tid: u64,
+    format: JournalFormat,
+    progress: Mutex<Progress>,
+    /// Wakes threads when a part was copied or written.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    /// Parts that no thread has taken.
+    waiting: VecDeque<Vec<Arc<Buffer>>>,
+    /// Parts that were taken and not written, oldest first; `None` while one is copied.
+    taken: VecDeque<Option<Part>>,
+    /// How many parts were written.
+    written: usize,
+    /// Memory for copies.
+    spare: Vec<Chunk>,
+    /// A thread ended in the middle of a part.
+    has_failed: bool,
+}
+
+/// The blocks of a part, once copied.
+#[derive(Debug, Default)]
+struct Part {
+    chunk: Chunk,
+    blocks: Blocks,
+}
+
+/// What became of a transaction's blocks.
+#[derive(Debug, Default)]
+pub(crate) struct Blocks {
+    /// In the log.
+    pub copied: Vec<Arc<Buffer>>,
+    /// Freed by the transaction, so not in the log.
+    pub freed: Vec<Arc<Buffer>>,
+}
+
+/// A part that a thread copies.
+struct Taken<'a> {
+    copies: &'a Copies,
+    /// Its number.
+    index: usize,
+    buffers: Vec<Arc<Buffer>>,
+    part: Part,
+    is_done: bool,
+}
+
+impl Copies {
+    /// Of `buffers`, which transaction `tid` changed or freed.
+    pub fn new(
+        cache: Arc<BufferCache>,
+        tid: u64,
+        format: JournalFormat,
+        buffers: Vec<Arc<Buffer>>,
+        spare: Vec<Chunk>,
+    ) -> Copies {
+        let per_part = if cfg!(shuttle) {
+            2
+        } else {
+            format.tags_per_block()
+        };
+        let mut buffers = buffers.into_iter();
+        let parts = std::iter::from_fn(|| {
+            let part: Vec<_> = buffers.by_ref().take(per_part.max(1)).collect();
+            (!part.is_empty()).then_some(part)
+        });
+        let progress = Progress {
+            waiting: parts.collect(),
+            spare,
+            ..Progress::default()
+        };
+        Copies {
+            cache,
+            tid,
+            format,
+            progress: Mutex::new(&class::JOURNAL_STATE, progress),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Whether there are enough parts for several threads.
+    pub fn want_help(&self) -> bool {
+        self.progress.lock().waiting.len() >= HELPED_PARTS_MIN
+    }
+
+    /// Copies parts until all are taken.
+    ///
+    /// # Locks
+    /// Takes the locks of buffers; waits for writes to the log.
+    pub fn help(&self) {
+        let mut progress = self.progress.lock();
+        loop {
+            while progress.is_full() {
+                self.changed.wait(&mut progress);
+            }
+            let Some(taken) = self.take(&mut progress) else {
+                return;
+            };
+            drop(progress);
+            taken.copy();
+            progress = self.progress.lock();
+        }
+    }
+
+    /// Writes all blocks to `log`. Returns memory for other copies, too.
+    pub fn write(&self, log: &mut Log) -> Result<(Blocks, Vec<Chunk>)> {
+        let written = self.write_parts(log);
+        let mut progress = self.progress.lock();
+        if written.is_err() {
+            progress.waiting.clear();
+            self.changed.notify_all();
+        }
+        written.map(|blocks| (blocks, std::mem::take(&mut progress.spare)))
+    }
+
+    fn write_parts(&self, log: &mut Log) -> Result<Blocks> {
+        let mut blocks = Blocks::default();
+        let mut progress = self.progress.lock();
+        loop {
+            if progress.has_failed {
+                let why = "a thread that copied blocks for the log panicked";
+                return Err(JournalError::Aborted(why.into()));
+            }
+            if let Some(mut part) = progress.pop_copied() {
+                drop(progress);
+                log.write_chunk(&mut part.chunk)?;
+                blocks.copied.append(&mut part.blocks.copied);
+                blocks.freed.append(&mut part.blocks.freed);
+                progress = self.progress.lock();
+                progress.spare.push(part.chunk);
+                self.changed.notify_all();
+            } else if !progress.is_full()
+                && let Some(taken) = self.take(&mut progress)
+            {
+                drop(progress);
+                taken.copy();
+                progress = self.progress.lock();
+            } else if progress.taken.is_empty() {
+                return Ok(blocks);
+            } else {
+                self.changed.wait(&mut progress);
+            }
+        }
+    }
+
+    fn take(&self, progress: &mut MutexGuard<'_, Progress>) -> Option<Taken<'_>> {
+        let buffers = progress.waiting.pop_front()?;
+        progress.taken.push_back(None);
+        Some(Taken {
+            copies: self,
+            index: progress.written + progress.taken.len() - 1,
+            buffers,
+            part: Part {
+                chunk: progress.spare.pop().unwrap_or_default(),
+                blocks: Blocks::default(),
+            },
+            is_done: false,
+        })
+    }
+}
+
+impl Progress {
+    /// Whether threads wait for a part to be written before they take another.
+    fn is_full(&self) -> bool {
+        self.taken.len() >= AHEAD_MAX && !self.waiting.is_empty()
+    }
+
+    /// The part to be written next, if it is copied.
+    fn pop_copied(&mut self) -> Option<Part> {
+        let part = self.taken.front_mut()?.take()?;
+        self.taken.pop_front();
+        self.written += 1;
+        Some(part)
+    }
+}
+
+impl Taken<'_> {
+    fn copy(mut self) {
+        let Copies {
+            cache, tid, format, ..
+        } = self.copies;
+        let Part { chunk, blocks } = &mut self.part;
+        for buffer in self.buffers.drain(..) {
+            let add = |block, data: &[u8]| chunk.block(format, *tid, block, data);
+            match copy_out(cache, &buffer, *tid, add) {
+                Some(()) => blocks.copied.push(buffer),
+                None => blocks.freed.push(buffer),
+            }
+        }
+        self.is_done = true;
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut progress = self.copies.progress.lock();
+        let at = self.index - progress.written;
+        match progress.taken.get_mut(at) {
+            Some(part) if self.is_done => *part = Some(std::mem::take(&mut self.part)),
+            _ => progress.has_failed = true,
+        }
+        self.copies.changed.notify_all();
+    }
+}
