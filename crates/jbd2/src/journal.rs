@@ -360,7 +360,12 @@ impl Journal {
         self.work.notify_all();
         self.wake_all();
         self.drained.notify_all();
+        let copies = state.copies.take();
         drop(state);
+        // The device may not answer, and threads may wait until a copy is written.
+        if let Some(copies) = copies {
+            copies.fail();
+        }
         if first {
             tracing::error!("journal aborted: {why}");
             if let Some(client) = self.client() {

@@ -42,7 +42,7 @@ struct Progress {
     written: usize,
     /// Memory for copies.
     spare: Vec<Chunk>,
-    /// A thread ended in the middle of a part.
+    /// Not all parts will be copied.
     has_failed: bool,
 }
 
@@ -131,13 +131,19 @@ impl Copies {
 
     /// Writes all blocks to `log`. Returns memory for other copies, too.
     pub fn write(&self, log: &mut Log) -> Result<(Blocks, Vec<Chunk>)> {
-        let written = self.write_parts(log);
-        let mut progress = self.progress.lock();
-        if written.is_err() {
-            progress.waiting.clear();
-            self.changed.notify_all();
+        match self.write_parts(log) {
+            Ok(blocks) => Ok((blocks, std::mem::take(&mut self.progress.lock().spare))),
+            Err(why) => {
+                self.fail();
+                Err(why)
+            }
         }
-        written.map(|blocks| (blocks, std::mem::take(&mut progress.spare)))
+    }
+
+    /// Ends all calls of [`Copies::help`], and [`Copies::write`] with an error.
+    pub fn fail(&self) {
+        self.progress.lock().fail();
+        self.changed.notify_all();
     }
 
     fn write_parts(&self, log: &mut Log) -> Result<Blocks> {
@@ -145,7 +151,7 @@ impl Copies {
         let mut progress = self.progress.lock();
         loop {
             if progress.has_failed {
-                let why = "a thread that copied blocks for the log panicked";
+                let why = "not all blocks were copied for the log";
                 return Err(JournalError::Aborted(why.into()));
             }
             if let Some(mut part) = progress.pop_copied() {
@@ -187,6 +193,11 @@ impl Copies {
 }
 
 impl Progress {
+    fn fail(&mut self) {
+        self.has_failed = true;
+        self.waiting.clear();
+    }
+
     /// Whether threads wait for a part to be written before they take another.
     fn is_full(&self) -> bool {
         self.taken.len() >= AHEAD_MAX && !self.waiting.is_empty()
@@ -224,8 +235,89 @@ impl Drop for Taken<'_> {
         let at = self.index - progress.written;
         match progress.taken.get_mut(at) {
             Some(part) if self.is_done => *part = Some(std::mem::take(&mut self.part)),
-            _ => progress.has_failed = true,
+            // The thread panics.
+            _ => progress.fail(),
         }
         self.copies.changed.notify_all();
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::{LogFeatures, LogMap, LogRun, Opened};
+    use uext4_block::{BlockDevice, MemoryDevice};
+    use uext4_ondisk::RawJournalSuper;
+    use zerocopy::IntoBytes;
+
+    const BLOCK: usize = 1024;
+    const LOG_BLOCKS: u32 = 4096;
+    const TID: u64 = 1 << 32 | 1;
+    /// Of more parts than are copied ahead.
+    const BLOCKS: u64 = 1000;
+
+    /// An empty log, and copies of blocks that transaction [`TID`] has.
+    fn log_and_copies() -> (Log, Copies) {
+        let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(8 << 20));
+        let run = LogRun {
+            first: 0,
+            pblk: 0,
+            len: LOG_BLOCKS,
+        };
+        let map = LogMap::new(Arc::clone(&device), BLOCK, vec![run]);
+        let mut raw = RawJournalSuper::new_empty(BLOCK as u32, LOG_BLOCKS);
+        raw.update_checksum();
+        map.write(0, raw.as_bytes()).expect("writes");
+        let features = LogFeatures {
+            checksums: true,
+            wide: true,
+            fast_commits: false,
+        };
+        let mut log = Log::open(map, features, Opened::Empty).expect("opens");
+        log.begin(TID).expect("begins");
+        let cache = Arc::new(BufferCache::new(device, BLOCK, 2048));
+        let buffers = (0..BLOCKS).map(|block| {
+            let buffer = cache.get_unread(u64::from(LOG_BLOCKS) + block);
+            buffer.write().journaled().pending = TID;
+            buffer
+        });
+        let buffers = buffers.collect();
+        let copies = Copies::new(cache, TID, log.format(), buffers, Vec::new());
+        (log, copies)
+    }
+
+    #[test]
+    fn parts_are_written_in_order_whoever_copies_them() {
+        for helpers in [0, 1, 5] {
+            let (mut log, copies) = log_and_copies();
+            let (blocks, spare) = std::thread::scope(|scope| {
+                (0..helpers).for_each(|_| drop(scope.spawn(|| copies.help())));
+                copies.write(&mut log).expect("writes")
+            });
+            let written = blocks.copied.iter().map(|b| b.block());
+            let expected = (0..BLOCKS).map(|block| u64::from(LOG_BLOCKS) + block);
+            assert!(written.eq(expected), "{helpers}");
+            assert!(blocks.freed.is_empty() && spare.len() <= AHEAD_MAX + 1);
+            for buffer in &blocks.copied {
+                let content = buffer.read();
+                assert_eq!(content.journaled().pending, 0);
+                assert_eq!(content.journaled().checkpoint, TID);
+            }
+        }
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_a_write_ends_with_a_failure() {
+        let (mut log, copies) = log_and_copies();
+        std::thread::scope(|scope| {
+            let helper = scope.spawn(|| copies.help());
+            while !copies.progress.lock().is_full() {
+                std::thread::yield_now();
+            }
+            assert!(!helper.is_finished());
+            copies.fail();
+            helper.join().expect("no panic");
+        });
+        assert!(copies.write(&mut log).is_err());
     }
 }

@@ -2,9 +2,10 @@
 
 use super::device::Call;
 use super::setup::*;
+use crate::buffer::{Buffer, FreezeHook};
 use crate::{Journal, JournalError};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 /// Time for other threads to do what they should not do; longer takes no test.
@@ -120,6 +121,92 @@ fn waits_for_an_empty_log_end_with_an_abort_though_the_device_does_not_answer() 
         device.continue_held();
     });
     journal.stop();
+}
+
+/// As many blocks as a transaction may have, of several parts.
+fn many() -> Vec<u64> {
+    (HOME..HOME + 250).collect()
+}
+
+/// Counts the blocks that are frozen, those of the commit thread apart; panics in other threads if it is to.
+#[derive(Debug, Default)]
+struct CountThreads {
+    by_commit_thread: AtomicUsize,
+    by_others: AtomicUsize,
+    panics: bool,
+}
+
+impl FreezeHook for CountThreads {
+    fn freeze(&self, _: &Buffer, _: &mut [u8]) {
+        let is_other = std::thread::current().name() != Some("uext4-commit");
+        assert!(!(is_other && self.panics), "as it should");
+        let count = match is_other {
+            true => &self.by_others,
+            false => &self.by_commit_thread,
+        };
+        count.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn threads_that_wait_for_a_commit_copy_its_blocks() {
+    let (device, journal) = journal();
+    let count = Arc::new(CountThreads::default());
+    journal.cache().set_hook(Arc::clone(&count) as _);
+    fill(&journal, &many(), 7).expect("fills");
+    device.hold(is_write);
+    std::thread::scope(|scope| {
+        let synced = scope.spawn(|| journal.sync());
+        // The commit thread can copy nothing more.
+        device.wait_for_held();
+        while count.by_commit_thread.load(SeqCst) + count.by_others.load(SeqCst) < many().len() {
+            std::thread::yield_now();
+        }
+        device.continue_held();
+        synced.join().expect("no panic").expect("commits");
+    });
+    assert_ne!(count.by_others.load(SeqCst), 0);
+    journal.stop();
+    assert_eq!(after_power_loss(&device, &many()), vec![7; many().len()]);
+}
+
+#[test]
+fn a_thread_that_panics_while_it_copies_blocks_aborts_the_journal() {
+    let (device, journal) = journal();
+    journal.cache().set_hook(Arc::new(CountThreads {
+        panics: true,
+        ..CountThreads::default()
+    }));
+    fill(&journal, &many(), 7).expect("fills");
+    device.hold(is_write);
+    std::thread::scope(|scope| {
+        let synced = scope.spawn(|| journal.sync());
+        device.wait_for_held();
+        synced.join().expect_err("panics");
+        device.continue_held();
+    });
+    journal.stop();
+    assert!(is_aborted(journal.sync()));
+    assert_eq!(after_power_loss(&device, &many()), vec![0; many().len()]);
+}
+
+#[test]
+fn threads_stop_copying_blocks_where_the_log_cannot_be_written() {
+    let (device, journal) = journal();
+    fill(&journal, &many(), 7).expect("fills");
+    let mut writes = 0;
+    device.fail(move |call| {
+        writes += usize::from(is_write(call));
+        (writes == 3).then_some(5)
+    });
+    std::thread::scope(|scope| {
+        let waiters: Vec<_> = (0..3).map(|_| scope.spawn(|| journal.sync())).collect();
+        for waiter in waiters {
+            assert!(is_aborted(waiter.join().expect("no panic")));
+        }
+    });
+    journal.stop();
+    assert_eq!(after_power_loss(&device, &many()), vec![0; many().len()]);
 }
 
 #[test]
