@@ -2,15 +2,12 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `copies` | copies of blocks for the log |
 //! | `fast_commit` | fast commits |
 
-mod copies;
 mod fast_commit;
 
-pub(crate) use copies::Copies;
-
-use crate::buffer::{Buffer, BufferCache};
+use crate::buffer::Buffer;
+use crate::copies::{Copies, copy_out};
 use crate::error::{JournalError, Result};
 use crate::in_place::InPlace;
 use crate::journal::Journal;
@@ -291,36 +288,6 @@ impl Committer {
         }
         Ok(())
     }
-}
-
-/// Gives what `buffer` holds as transaction `tid` left it to `take`; `None` if `tid` freed the block.
-fn copy_out<R>(
-    cache: &BufferCache,
-    buffer: &Arc<Buffer>,
-    tid: u64,
-    take: impl FnOnce(u64, &[u8]) -> R,
-) -> Option<R> {
-    let mut content = buffer.write();
-    let forgotten = content.journaled().forgotten == tid;
-    let (data, journaled) = content.parts();
-    let own = journaled.pending == tid;
-    if own {
-        journaled.pending = 0;
-    }
-    let frozen = journaled.frozen.take();
-    if forgotten {
-        return None;
-    }
-    journaled.checkpoint = tid;
-    if own {
-        cache.freeze(buffer, data);
-    }
-    let bytes: &[u8] = match &frozen {
-        Some(frozen) => frozen,
-        None => data,
-    };
-    // The bytes go to memory or to the log under the buffer's lock: I/O is allowed at this rank.
-    Some(take(buffer.block(), bytes))
 }
 
 /// If transaction `tid`, durable now, freed the block, its old content must never be written.

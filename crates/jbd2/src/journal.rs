@@ -10,7 +10,7 @@ mod gate;
 
 use crate::buffer::BufferCache;
 use crate::client::JournalClient;
-use crate::commit::Copies;
+use crate::copies::Copies;
 use crate::error::{JournalError, Result};
 use crate::options::JournalOptions;
 use crate::settings::Settings;

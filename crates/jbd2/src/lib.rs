@@ -28,6 +28,7 @@
 //! | [`handle`] | a handle |
 //! | [`transaction`] | what a transaction holds |
 //! | [`commit`] | the commit thread |
+//! | `copies` | copies of blocks for the log |
 //! | [`checkpoint`], `in_place` | writing in place |
 //! | [`log`] | the log: head, tail, room |
 //! | [`map`] | where the log lies on the device |
@@ -41,6 +42,7 @@ pub mod buffer;
 pub mod checkpoint;
 mod client;
 pub mod commit;
+mod copies;
 pub mod error;
 pub mod handle;
 mod in_place;

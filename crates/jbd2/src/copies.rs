@@ -7,7 +7,6 @@
 //! # Locks
 //! `journal_state` guards which parts are taken. Blocks are copied and written without it.
 
-use super::copy_out;
 use crate::buffer::{Buffer, BufferCache};
 use crate::error::{JournalError, Result};
 use crate::log::{Chunk, Log};
@@ -240,6 +239,36 @@ impl Drop for Taken<'_> {
         }
         self.copies.changed.notify_all();
     }
+}
+
+/// Gives what `buffer` holds as transaction `tid` left it to `take`; `None` if `tid` freed the block.
+pub(crate) fn copy_out<R>(
+    cache: &BufferCache,
+    buffer: &Arc<Buffer>,
+    tid: u64,
+    take: impl FnOnce(u64, &[u8]) -> R,
+) -> Option<R> {
+    let mut content = buffer.write();
+    let forgotten = content.journaled().forgotten == tid;
+    let (data, journaled) = content.parts();
+    let own = journaled.pending == tid;
+    if own {
+        journaled.pending = 0;
+    }
+    let frozen = journaled.frozen.take();
+    if forgotten {
+        return None;
+    }
+    journaled.checkpoint = tid;
+    if own {
+        cache.freeze(buffer, data);
+    }
+    let bytes: &[u8] = match &frozen {
+        Some(frozen) => frozen,
+        None => data,
+    };
+    // The bytes go to memory or to the log under the buffer's lock: I/O is allowed at this rank.
+    Some(take(buffer.block(), bytes))
 }
 
 #[cfg(all(test, not(shuttle)))]
