@@ -9,15 +9,15 @@ use crate::prelude::*;
 use uext4_ondisk::DxViewMut;
 use uext4_sync::probe::{self, Stage};
 
-/// A record copied out of a leaf.
-struct Record {
+/// A record in a copy of a leaf.
+struct Record<'a> {
     hash: NameHash,
     ino: Ino,
     file_type: FileType,
-    name: Vec<u8>,
+    name: &'a [u8],
 }
 
-impl Record {
+impl Record<'_> {
     fn size(&self) -> usize {
         uext4_ondisk::dirent_size(self.name.len())
     }
@@ -303,7 +303,8 @@ impl Directory {
         let parent = uext4_ondisk::dir_parent(root.read().data()).map_err(|e| e.ino(dir.ino))?;
         let (leaf_lblk, leaf) = self.append_dir_block(handle, dir, Role::Leaf)?;
         let version = self.volume.sb.hash.version;
-        let records = self.records(dir, &root, version)?;
+        let copy = root.read().data().to_vec();
+        let records = self.records(dir, &copy, version)?;
         self.fill_leaf(handle, &leaf, &records)?;
         let mut content = handle.modify(&root)?;
         root.set_kind(kinds::DIR_ROOT, dir.seed().0);
@@ -323,31 +324,35 @@ impl Directory {
     }
 
     /// The records of a leaf but `.` and `..`, in the order of their hashes.
-    fn records(
+    fn records<'a>(
         &self,
         dir: &Inode,
-        leaf: &Buffer,
+        leaf: &'a [u8],
         version: uext4_ondisk::HashVersion,
-    ) -> Result<Vec<Record>> {
-        let content = leaf.read();
-        let mut records = Vec::new();
-        for d in dir_entries(content.data(), self.volume.dir_end()) {
+    ) -> Result<Vec<Record<'a>>> {
+        let mut records = Vec::with_capacity(leaf.len() / uext4_ondisk::dirent_size(8));
+        for d in dir_entries(leaf, self.volume.dir_end()) {
             let d = d.map_err(|e| e.ino(dir.ino))?;
             if d.ino.0 != 0 && !d.is_dot_or_dotdot() {
                 records.push(Record {
                     hash: self.volume.sb.hash.hash(version, d.name),
                     ino: d.ino,
                     file_type: d.file_type,
-                    name: d.name.to_vec(),
+                    name: d.name,
                 });
             }
         }
-        records.sort_by_key(|r| r.hash);
+        records.sort_unstable_by_key(|r| r.hash);
         Ok(records)
     }
 
     /// Makes a leaf hold just these records, densely.
-    fn fill_leaf(&self, handle: &Handle<'_>, leaf: &Arc<Buffer>, records: &[Record]) -> Result<()> {
+    fn fill_leaf(
+        &self,
+        handle: &Handle<'_>,
+        leaf: &Arc<Buffer>,
+        records: &[Record<'_>],
+    ) -> Result<()> {
         let end = self.volume.dir_end();
         let mut content = handle.create(leaf)?;
         leaf.new_edition(&mut content);
@@ -356,7 +361,7 @@ impl Directory {
         for r in records {
             let data = content.data_mut();
             if let Some(inserted) =
-                uext4_ondisk::dir_insert(data, end, &r.name, r.ino, r.file_type, hint)?
+                uext4_ondisk::dir_insert(data, end, r.name, r.ino, r.file_type, hint)?
             {
                 hint = inserted.hint;
             }
@@ -378,7 +383,8 @@ impl Directory {
         leaf: &Arc<Buffer>,
     ) -> Result<()> {
         let version = self.tree_hash(dir)?;
-        let records = self.records(dir, leaf, version)?;
+        let copy = leaf.read().data().to_vec();
+        let records = self.records(dir, &copy, version)?;
         let total: usize = records.iter().map(Record::size).sum();
         let mut below = 0;
         let cut = records
