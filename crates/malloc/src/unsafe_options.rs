@@ -6,7 +6,7 @@ use std::ffi::c_long;
 
 /// How long memory that nothing uses stays the process's, in milliseconds. Memory that is taken again within that time costs no page fault: caches
 /// shrink and grow with each directory that is removed and made.
-const PURGE_DELAY: (mi_option_t, c_long) = (15, 10_000);
+const PURGE_DELAY: (mi_option_t, c_long) = (15, 300_000);
 /// How much address space is reserved at a time, in KiB: a mount's server is bounded by what it reserves (`memory=`).
 const ARENA_RESERVE: (mi_option_t, c_long) = (23, 64 << 10);
 
