@@ -26,7 +26,7 @@ pub(crate) struct Committer {
     pub log: Option<Log>,
     /// Committed transactions that still need their log, oldest first.
     pub committed: VecDeque<Committed>,
-    /// Where the time that the running transaction may take began, since 1970: no later than it.
+    /// When the interval began after which the running transaction is committed, since 1970; never later than now.
     pub since: Duration,
     /// Memory for copies of blocks.
     spare: Vec<Chunk>,
@@ -95,7 +95,7 @@ impl Committer {
             let fast = state.fast.has_calls();
             let running = journal.running_tid();
             let mut work = Work {
-                // Fast commits do not put an old transaction's off.
+                // Fast commits do not postpone the commit of an old transaction.
                 commit: state.requested >= running || fast && left.is_zero(),
                 fast,
                 room: std::mem::take(&mut state.need_room),

@@ -5,7 +5,7 @@
 //! thread writes the copies in the order of the parts, and copies a part itself while it has none to write.
 //!
 //! # Locks
-//! `journal_state` guards which parts are taken. Blocks are copied and written without it.
+//! `Copies::progress`, of class `journal_state`, guards which parts are taken. Blocks are copied and written without it.
 
 use crate::buffer::{Buffer, BufferCache};
 use crate::error::{JournalError, Result};
@@ -15,9 +15,9 @@ use std::sync::Arc;
 use uext4_ondisk::JournalFormat;
 use uext4_sync::{Condvar, Mutex, MutexGuard, class};
 
-/// Parts that are copied ahead of the one that is written next: they are in memory, 1 MiB each with blocks of 4 KiB.
+/// The most parts that are taken and not yet given to the log; one more may be being written. Each is in memory, 1 MiB with blocks of 4 KiB.
 const AHEAD_MAX: usize = 8;
-/// Waking threads takes as long as copying a part.
+/// The fewest parts for which threads that wait are woken: that takes as long as copying one.
 const HELPED_PARTS_MIN: usize = if cfg!(shuttle) { 2 } else { 4 };
 
 /// The blocks of a transaction that is being written to the log.
@@ -35,9 +35,9 @@ pub(crate) struct Copies {
 struct Progress {
     /// Parts that no thread has taken.
     waiting: VecDeque<Vec<Arc<Buffer>>>,
-    /// Parts that were taken and not written, oldest first; `None` while one is copied.
+    /// Parts that were taken and not yet given to the log, oldest first; `None` while one is copied.
     taken: VecDeque<Option<Part>>,
-    /// How many parts were written.
+    /// How many parts were given to the log.
     written: usize,
     /// Memory for copies.
     spare: Vec<Chunk>,
@@ -241,12 +241,13 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Gives what `buffer` holds as transaction `tid` left it to `take`; `None` if `tid` freed the block.
+/// Calls `emit` with the block as transaction `tid` left it, and notes that it is to be written in place from the list of `tid`. The block no longer
+/// waits for commit then. `None`, without the call, if `tid` freed the block.
 pub(crate) fn copy_out<R>(
     cache: &BufferCache,
     buffer: &Arc<Buffer>,
     tid: u64,
-    take: impl FnOnce(u64, &[u8]) -> R,
+    emit: impl FnOnce(u64, &[u8]) -> R,
 ) -> Option<R> {
     let mut content = buffer.write();
     let forgotten = content.journaled().forgotten == tid;
@@ -267,8 +268,8 @@ pub(crate) fn copy_out<R>(
         Some(frozen) => frozen,
         None => data,
     };
-    // The bytes go to memory or to the log under the buffer's lock: I/O is allowed at this rank.
-    Some(take(buffer.block(), bytes))
+    // It may write in place under the buffer's lock: I/O is allowed at this rank.
+    Some(emit(buffer.block(), bytes))
 }
 
 #[cfg(all(test, not(shuttle)))]

@@ -4,10 +4,10 @@
 use libmimalloc_sys::{mi_option_set_default, mi_option_t};
 use std::ffi::c_long;
 
-/// How long memory that nothing uses stays the process's, in milliseconds. Memory that is taken again within that time costs no page fault: caches
+/// `mi_option_purge_delay` of version 3: how long memory that nothing uses stays the process's, in milliseconds. Memory that is taken again within that time costs no page fault: caches
 /// shrink and grow with each directory that is removed and made.
 const PURGE_DELAY: (mi_option_t, c_long) = (15, 300_000);
-/// How much address space is reserved at a time, in KiB: a mount's server is bounded by what it reserves (`memory=`).
+/// `mi_option_arena_reserve` of version 3: how much address space is reserved at a time, in KiB: a mount's server is bounded by what it reserves (`memory=`).
 const ARENA_RESERVE: (mi_option_t, c_long) = (23, 64 << 10);
 
 /// The C library calls it before `main`.
@@ -28,9 +28,8 @@ extern "C" fn set() {
 mod tests {
     use super::*;
 
-    /// The crate has no names for the numbers of the options.
     #[test]
-    fn the_numbers_are_those_of_the_options() {
+    fn options_are_set_before_main() {
         for (option, value) in [PURGE_DELAY, ARENA_RESERVE] {
             // SAFETY: reads a number from that table.
             assert_eq!(unsafe { libmimalloc_sys::mi_option_get(option) }, value);
