@@ -125,13 +125,16 @@ impl<'p> Transaction<'p> {
         };
         let (asking, last) = (superblock(true)?, superblock(false)?);
         let was = ask_before(&**device, &last, block_size)?;
-        let journal = self.journal(device, map(), changed.len())?;
-        let committed = commit(&journal, &new, &runs, (super_block, &asking));
-        // The commit thread must not write in place what the superblock does not ask for yet.
-        journal.abort(JournalError::Aborted(
-            "its blocks are written after it".into(),
-        ));
-        journal.stop();
+        let opened = self.journal(device, map(), changed.len());
+        let committed = opened.and_then(|journal| {
+            let committed = commit(&journal, &new, &runs, (super_block, &asking));
+            // The commit thread must not write in place what the superblock does not ask for yet.
+            journal.abort(JournalError::Aborted(
+                "its blocks are written after it".into(),
+            ));
+            journal.stop();
+            committed
+        });
         if let (Err(_), Some(was)) = (&committed, &was) {
             device.write_at(SUPERBLOCK_OFFSET, was)?;
             device.flush()?;
