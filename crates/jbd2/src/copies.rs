@@ -15,8 +15,10 @@ use std::sync::Arc;
 use uext4_ondisk::JournalFormat;
 use uext4_sync::{Condvar, Mutex, MutexGuard, class};
 
-/// The most parts that are taken and not yet given to the log; one more may be being written. Each is in memory, 1 MiB with blocks of 4 KiB.
+/// The most parts that are taken and not yet given to the log, and about how many bytes these may be: with blocks of 4 KiB a part is 1 MiB, with those of
+/// 64 KiB 256 MiB. One more may be being written.
 const AHEAD_MAX: usize = 8;
+const AHEAD_BYTES: usize = 10 << 20;
 /// The fewest parts for which threads that wait are woken: that takes as long as copying one.
 const HELPED_PARTS_MIN: usize = if cfg!(shuttle) { 2 } else { 4 };
 
@@ -33,6 +35,8 @@ pub(crate) struct Copies {
 
 #[derive(Debug, Default)]
 struct Progress {
+    /// How many parts are taken ahead.
+    ahead_max: usize,
     /// Parts that no thread has taken.
     waiting: VecDeque<Vec<Arc<Buffer>>>,
     /// Parts that were taken and not yet given to the log, oldest first; `None` while one is copied.
@@ -80,17 +84,15 @@ impl Copies {
         buffers: Vec<Arc<Buffer>>,
         spare: Vec<Chunk>,
     ) -> Copies {
-        let per_part = if cfg!(shuttle) {
-            2
-        } else {
-            format.tags_per_block()
-        };
+        let per_part = Chunk::capacity(&format);
+        let part_bytes = per_part * format.block_size as usize;
         let mut buffers = buffers.into_iter();
         let parts = std::iter::from_fn(|| {
-            let part: Vec<_> = buffers.by_ref().take(per_part.max(1)).collect();
+            let part: Vec<_> = buffers.by_ref().take(per_part).collect();
             (!part.is_empty()).then_some(part)
         });
         let progress = Progress {
+            ahead_max: (AHEAD_BYTES / part_bytes).clamp(1, AHEAD_MAX),
             waiting: parts.collect(),
             spare,
             ..Progress::default()
@@ -199,7 +201,7 @@ impl Progress {
 
     /// Whether threads wait for a part to be written before they take another.
     fn is_full(&self) -> bool {
-        self.taken.len() >= AHEAD_MAX && !self.waiting.is_empty()
+        self.taken.len() >= self.ahead_max && !self.waiting.is_empty()
     }
 
     /// The part to be written next, if it is copied.

@@ -124,12 +124,14 @@ impl Log {
 
     /// [`Log::room`] after a transaction of `blocks` blocks is written.
     pub fn room_after(&self, blocks: i64) -> i64 {
-        let descriptors = blocks / self.format.tags_per_block() as i64;
+        let descriptors = blocks / Chunk::capacity(&self.format) as i64;
         Self::without_overhead(self.free() - blocks - descriptors - 16)
     }
 
     fn without_overhead(free: i64) -> i64 {
-        free - free / 32 - 16
+        // Descriptors are a third where each has two blocks.
+        let share = if cfg!(shuttle) { 3 } else { 32 };
+        free - free / share - 16
     }
 
     /// Whether it is time to make room.

@@ -12,8 +12,15 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// Takes a block of transaction `tid` that belongs at `block` on the device. A descriptor block names
-    /// [`JournalFormat::tags_per_block`] at most.
+    /// How many blocks it takes: what a descriptor block names; few where schedules are explored.
+    pub fn capacity(format: &JournalFormat) -> usize {
+        match cfg!(shuttle) {
+            true => 2,
+            false => format.tags_per_block().max(1),
+        }
+    }
+
+    /// Takes a block of transaction `tid` that belongs at `block` on the device; no more than [`Chunk::capacity`].
     pub fn block(&mut self, format: &JournalFormat, tid: u64, block: u64, data: &[u8]) {
         if self.bytes.is_empty() {
             self.bytes.resize(format.block_size as usize, 0);

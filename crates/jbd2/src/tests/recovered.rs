@@ -322,7 +322,7 @@ fn room_is_reckoned_for_what_a_transaction_takes_with_its_descriptors() {
         log.begin(1).expect("begins");
         let format = log.format();
         let all: Vec<u64> = (0..blocks as u64).collect();
-        for some in all.chunks(format.tags_per_block()) {
+        for some in all.chunks(Chunk::capacity(&format)) {
             let mut chunk = Chunk::default();
             for block in some {
                 chunk.block(&format, 1, *block, &[1; BLOCK]);
