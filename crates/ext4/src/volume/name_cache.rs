@@ -1,7 +1,7 @@
 //! Names that were looked up: which inode each names, or that there is none.
 //!
 //! # Data model
-//! A table of pairs of slots, each in a cache line; a name has its place in one of a pair. A slot has a keyed hash of 96 bits of directory and
+//! A table of pairs of slots, each in a cache line; a name has its place in one of its pair or of the neighbouring one. A slot has a keyed hash of 96 bits of directory and
 //! name, and the inode's number; it holds no reference. A directory that anyone may search is noted by its number with the empty name:
 //! its *passage*. A slot is good while its state is what it was filled with. The state is odd from before a search until its slot is filled or given up.
 //! A bit for each directory, which some share, says whether names in it were searched for; it stays set.
@@ -24,6 +24,8 @@ use uext4_sync::atomic::fence;
 /// Pairs of a segment, which is allocated with the first look-up of a name in it.
 const SEGMENT: usize = 256;
 const SEGMENTS: usize = 64;
+/// Slots that a name may have.
+const SLOTS: usize = 4;
 /// Words of the bits of directories.
 const DIR_WORDS: usize = 1024;
 /// A stamp that no slot has as its state.
@@ -213,10 +215,12 @@ impl NameCache {
     }
 
     #[inline]
-    fn pair(&self, key: NameKey) -> Option<&[Slot; 2]> {
-        let segment = self.segments.get(key.at / SEGMENT)?;
-        let pair = segment.get()?.get(key.at % SEGMENT)?;
-        Some(&pair.0)
+    fn slots(&self, key: NameKey) -> impl Iterator<Item = &Slot> {
+        let segment = self.segments.get(key.at / SEGMENT);
+        let segment = segment.and_then(OnceLock::get);
+        let own = key.at % SEGMENT;
+        let pairs = [own, own ^ 1].map(|at| segment.and_then(|s| s.get(at)));
+        pairs.into_iter().flatten().flat_map(|pair| &pair.0)
     }
 
     /// The word and bit of a directory.
@@ -245,8 +249,7 @@ impl NameCache {
     /// What is known of a name.
     #[inline]
     pub fn get(&self, key: NameKey) -> Option<Known<'_>> {
-        let pair = self.pair(key)?;
-        pair.iter().find_map(|slot| read(slot, key))
+        self.slots(key).find_map(|slot| read(slot, key))
     }
 
     /// The place of a name that is going to be searched for; none while another search has it.
@@ -263,16 +266,10 @@ impl NameCache {
         if word.load(Relaxed) & bit == 0 {
             word.fetch_or(bit, Relaxed);
         }
-        let [a, b] = self.pair(key)?;
         let is_good = |slot: &Slot| slot.is_good(slot.state.load(Relaxed));
-        let slot = match (a.has(key), b.has(key)) {
-            (true, _) => a,
-            (false, true) => b,
-            _ if !is_good(a) => a,
-            _ if !is_good(b) => b,
-            _ if key.more.is_multiple_of(2) => a,
-            _ => b,
-        };
+        let own = self.slots(key).find(|slot| slot.has(key));
+        let slot = own.or_else(|| self.slots(key).find(|slot| !is_good(slot)));
+        let slot = slot.or_else(|| self.slots(key).nth(key.hash as usize % SLOTS))?;
         slot.claim(key)
     }
 
@@ -299,9 +296,7 @@ impl NameCache {
             return;
         }
         let key = key(self);
-        if let Some(pair) = self.pair(key) {
-            pair.iter().for_each(|slot| slot.forget(key));
-        }
+        self.slots(key).for_each(|slot| slot.forget(key));
     }
 }
 
@@ -342,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_leaves_other_names_and_two_share_a_place() {
+    fn a_change_leaves_other_names_and_four_share_a_place() {
         let names = NameCache::new();
         let key = |more| NameKey {
             dir: Ino(2),
@@ -350,18 +345,24 @@ mod tests {
             hash: 1,
             more,
         };
-        for more in [1, 2] {
+        for more in 1..=4 {
             let place = names.before_search(key(more)).expect("idle");
             place.found(Some(Ino(more)));
         }
-        let pair = names.pair(key(1)).expect("is there");
-        pair.iter().for_each(|slot| slot.forget(key(3)));
-        assert!([1, 2].map(key).iter().all(|key| names.get(*key).is_some()));
-        pair.iter().for_each(|slot| slot.forget(key(2)));
+        names.slots(key(1)).for_each(|slot| slot.forget(key(5)));
+        assert!((1..=4).map(key).all(|key| names.get(key).is_some()));
+        names.slots(key(1)).for_each(|slot| slot.forget(key(2)));
         assert!(names.get(key(2)).is_none());
-        let third = names.before_search(key(3)).expect("idle");
-        third.found(None);
-        assert_eq!(names.get(key(1)).expect("is known").ino, Some(Ino(1)));
+        let fifth = names.before_search(key(5)).expect("idle");
+        fifth.found(None);
+        for more in [1, 3, 4] {
+            let known = names.get(key(more)).expect("is known");
+            assert_eq!(known.ino, Some(Ino(more)));
+        }
+        assert!(names.get(key(5)).is_some());
+        names.before_search(key(6)).expect("idle").found(None);
+        let left = (1..=6).map(key).filter(|key| names.get(*key).is_some());
+        assert_eq!(left.count(), SLOTS, "one made way");
     }
 }
 
