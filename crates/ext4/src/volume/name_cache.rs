@@ -252,7 +252,7 @@ impl NameCache {
         self.slots(key).find_map(|slot| read(slot, key))
     }
 
-    /// The place of a name that is going to be searched for; none while another search has it.
+    /// The place of a name that is going to be searched for; none while another search has it, or if one has filled it since the caller asked.
     pub fn before_search(&self, key: NameKey) -> Option<Unknown<'_>> {
         let segment = self.segments.get(key.at / SEGMENT)?;
         let made = || {
@@ -268,6 +268,10 @@ impl NameCache {
         }
         let is_good = |slot: &Slot| slot.is_good(slot.state.load(Relaxed));
         let own = self.slots(key).find(|slot| slot.has(key));
+        // Another thread has noted it since the caller asked. Claimed, it would be missed by all the others, of which one would claim it, and so on.
+        if own.is_some_and(is_good) {
+            return None;
+        }
         let slot = own.or_else(|| self.slots(key).find(|slot| !is_good(slot)));
         let slot = slot.or_else(|| self.slots(key).nth(key.hash as usize % SLOTS))?;
         slot.claim(key)
@@ -334,6 +338,16 @@ mod tests {
         assert!(names.get(key).is_none(), "nothing was found");
         names.before_search(key).expect("idle").found(None);
         assert_eq!(names.get(key).expect("is known").ino, None);
+    }
+
+    #[test]
+    fn what_another_thread_has_noted_meanwhile_stays_readable() {
+        let names = NameCache::new();
+        let key = names.key(Ino(2), b"name");
+        assert!(names.get(key).is_none(), "both threads search");
+        names.before_search(key).expect("idle").found(Some(Ino(12)));
+        assert!(names.before_search(key).is_none());
+        assert!(names.get(key).is_some());
     }
 
     #[test]
