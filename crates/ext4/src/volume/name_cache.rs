@@ -1,7 +1,7 @@
 //! Names that were looked up: which inode each names, or that there is none.
 //!
 //! # Data model
-//! A table of pairs of slots, each in a cache line; a name has its place in one of its pair or of the neighbouring one. A slot has a keyed hash of 96 bits of directory and
+//! A table of places of four slots, two in a cache line; a name has one of the four. A slot has a keyed hash of 96 bits of directory and
 //! name, and the inode's number; it holds no reference. A directory that anyone may search is noted by its number with the empty name:
 //! its *passage*. A slot is good while its state is what it was filled with. The state is odd from before a search until its slot is filled or given up.
 //! A bit for each directory, which some share, says whether names in it were searched for; it stays set.
@@ -21,11 +21,13 @@ use crate::prelude::*;
 use siphasher::sip128::SipHasher13;
 use uext4_sync::atomic::fence;
 
-/// Pairs of a segment, which is allocated with the first look-up of a name in it.
-const SEGMENT: usize = 256;
-const SEGMENTS: usize = 64;
 /// Slots that a name may have.
 const SLOTS: usize = 4;
+/// Places of a segment, which is allocated with the first look-up of a name in it.
+const SEGMENT: usize = 128;
+const SEGMENTS: usize = 64;
+/// Slots of the table.
+const SLOTS_ALL: usize = SLOTS * SEGMENT * SEGMENTS;
 /// Words of the bits of directories.
 const DIR_WORDS: usize = 1024;
 /// A stamp that no slot has as its state.
@@ -42,12 +44,12 @@ struct Slot {
     rest: AtomicU64,
 }
 
-/// Slots in a cache line.
+/// The slots that a name may have, in two cache lines.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Pair([Slot; 2]);
+struct Place([Slot; SLOTS]);
 
-type Segment = Box<[Pair]>;
+type Segment = Box<[Place]>;
 
 /// The names of a file system's directories; see the module.
 #[derive(Debug)]
@@ -61,6 +63,7 @@ pub(crate) struct NameCache {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NameKey {
     dir: Ino,
+    /// The slot that it has first.
     at: usize,
     hash: u64,
     more: u32,
@@ -208,19 +211,24 @@ impl NameCache {
         let hash = hasher.hash(name);
         NameKey {
             dir,
-            at: (hash.h2 >> 32) as usize % (SEGMENT * SEGMENTS),
+            at: (hash.h2 >> 32) as usize % SLOTS_ALL,
             hash: hash.h1,
             more: hash.h2 as u32,
         }
     }
 
     #[inline]
+    fn place(&self, key: NameKey) -> Option<&[Slot; SLOTS]> {
+        let segment = self.segments.get(key.at / SLOTS / SEGMENT)?;
+        let place = segment.get()?.get(key.at / SLOTS % SEGMENT)?;
+        Some(&place.0)
+    }
+
+    /// The slots that a name may have, first the two in the line of its own.
+    #[inline]
     fn slots(&self, key: NameKey) -> impl Iterator<Item = &Slot> {
-        let segment = self.segments.get(key.at / SEGMENT);
-        let segment = segment.and_then(OnceLock::get);
-        let own = key.at % SEGMENT;
-        let pairs = [own, own ^ 1].map(|at| segment.and_then(|s| s.get(at)));
-        pairs.into_iter().flatten().flat_map(|pair| &pair.0)
+        let place = self.place(key).into_iter();
+        place.flat_map(move |slots| (0..SLOTS).filter_map(move |i| slots.get((key.at ^ i) % SLOTS)))
     }
 
     /// The word and bit of a directory.
@@ -240,7 +248,7 @@ impl NameCache {
         let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         NameKey {
             dir,
-            at: (mixed >> 40) as usize % (SEGMENT * SEGMENTS),
+            at: (mixed >> 40) as usize % SLOTS_ALL,
             hash,
             more: self.keys.0 as u32,
         }
@@ -249,15 +257,23 @@ impl NameCache {
     /// What is known of a name.
     #[inline]
     pub fn get(&self, key: NameKey) -> Option<Known<'_>> {
-        self.slots(key).find_map(|slot| read(slot, key))
+        let slots = self.place(key)?;
+        let own = slots.get(key.at % SLOTS)?;
+        read(own, key).or_else(|| self.get_beside(key))
+    }
+
+    /// What is known of a name that is not in the first of its slots.
+    #[inline(never)]
+    fn get_beside(&self, key: NameKey) -> Option<Known<'_>> {
+        self.slots(key).skip(1).find_map(|slot| read(slot, key))
     }
 
     /// The place of a name that is going to be searched for; none while another search has it, or if one has filled it since the caller asked.
     pub fn before_search(&self, key: NameKey) -> Option<Unknown<'_>> {
-        let segment = self.segments.get(key.at / SEGMENT)?;
+        let segment = self.segments.get(key.at / SLOTS / SEGMENT)?;
         let made = || {
-            let pairs = (0..SEGMENT).map(|_| Pair([Slot::new(), Slot::new()]));
-            pairs.collect()
+            let places = (0..SEGMENT).map(|_| Place(std::array::from_fn(|_| Slot::new())));
+            places.collect()
         };
         if segment.get().is_none() {
             segment.get_or_init(made);
