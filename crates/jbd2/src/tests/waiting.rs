@@ -153,8 +153,9 @@ fn threads_that_wait_for_a_commit_copy_its_blocks() {
     let (device, journal) = journal();
     let count = Arc::new(CountThreads::default());
     journal.cache().set_hook(Arc::clone(&count) as _);
-    fill(&journal, &many(), 7).expect("fills");
+    // So many blocks are committed without being asked for.
     device.hold(is_write);
+    fill(&journal, &many(), 7).expect("fills");
     std::thread::scope(|scope| {
         let synced = scope.spawn(|| journal.sync());
         // The commit thread can copy nothing more.
@@ -177,11 +178,12 @@ fn a_thread_that_panics_while_it_copies_blocks_aborts_the_journal() {
         panics: true,
         ..CountThreads::default()
     }));
-    fill(&journal, &many(), 7).expect("fills");
+    // So many blocks are committed without being asked for.
     device.hold(is_write);
+    fill(&journal, &many(), 7).expect("fills");
     std::thread::scope(|scope| {
         let synced = scope.spawn(|| journal.sync());
-        device.wait_for_held();
+        // It may panic before the commit thread writes a part.
         synced.join().expect_err("panics");
         device.continue_held();
     });
@@ -193,12 +195,12 @@ fn a_thread_that_panics_while_it_copies_blocks_aborts_the_journal() {
 #[test]
 fn threads_stop_copying_blocks_where_the_log_cannot_be_written() {
     let (device, journal) = journal();
-    fill(&journal, &many(), 7).expect("fills");
     let mut writes = 0;
     device.fail(move |call| {
         writes += usize::from(is_write(call));
         (writes == 3).then_some(5)
     });
+    fill(&journal, &many(), 7).expect("fills");
     std::thread::scope(|scope| {
         let waiters: Vec<_> = (0..3).map(|_| scope.spawn(|| journal.sync())).collect();
         for waiter in waiters {
