@@ -15,7 +15,7 @@ fn options(size: u64, block_size: u32) -> MkfsOptions {
 fn every_size_is_clean() {
     let dir = tempfile::tempdir().unwrap();
     for mib in [1, 2, 4, 8, 20, 33, 127, 128, 129, 513, 1024, 10240] {
-        for block_size in [1024, 2048, 4096] {
+        for block_size in [1024, 2048, 4096, 16384, 65536] {
             let image = dir.path().join("image");
             make(&image, &options(mib * MIB, block_size)).unwrap();
             fsck(&image, &format!("{mib} MiB in blocks of {block_size}"));

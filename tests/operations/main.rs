@@ -12,6 +12,7 @@ mod freeze;
 mod generations;
 mod grow;
 mod inode_allocation;
+mod large_blocks;
 mod lazytime;
 mod move_range;
 mod nowait;

@@ -249,9 +249,9 @@ fn too_many_inodes(inodes: u64) -> MkfsError {
 
 /// As many as asked for, or as a block bitmap has bits, but fewer where there would be too few groups for the inodes.
 fn blocks_per_group(options: &MkfsOptions, blocks: u64, inodes: u64) -> Option<u64> {
-    let bits = u64::from(options.block_size) * 8;
+    let bits = u64::from(options.blocks_per_group_max());
     let most = options.blocks_per_group.map_or(bits, u64::from);
-    let groups = inodes.div_ceil(bits);
+    let groups = inodes.div_ceil(u64::from(options.block_size) * 8);
     let per_group = if groups <= blocks.div_ceil(most) {
         most
     } else {
@@ -264,8 +264,10 @@ fn blocks_per_group(options: &MkfsOptions, blocks: u64, inodes: u64) -> Option<u
 fn inodes_per_group(options: &MkfsOptions, inodes: u64, groups: u64) -> u64 {
     let (block_size, inode_size) = (u64::from(options.block_size), u64::from(options.inode_size));
     let table_bytes = inodes.div_ceil(groups) * inode_size;
-    let filled = table_bytes.div_ceil(block_size) * block_size / inode_size;
-    (filled / 8 * 8).clamp(16, block_size * 8)
+    let per_block = block_size / inode_size;
+    let most = u64::from(options.blocks_per_group_max()) / per_block * per_block;
+    let filled = table_bytes.div_ceil(block_size) * per_block;
+    (filled / 8 * 8).clamp(16, most)
 }
 
 fn descs_per_block(options: &MkfsOptions, features: &FeatureSet) -> u64 {
@@ -467,7 +469,7 @@ mod tests {
     }
 
     #[rustfmt::skip]
-    const MADE: [Made; 8] = [
+    const MADE: [Made; 14] = [
         Made { bytes: 1 << 20, block_size: 4096, inode_ratio: 8192, blocks: 256, inodes: 128, reserved_gdt: 0, journal: 0, overhead: 12 },
         Made { bytes: 12 << 20, block_size: 1024, inode_ratio: 4096, blocks: 12288, inodes: 3072, reserved_gdt: 95, journal: 1024, overhead: 1991 },
         Made { bytes: 20 << 20, block_size: 1024, inode_ratio: 4096, blocks: 20480, inodes: 5112, reserved_gdt: 159, journal: 1024, overhead: 2631 },
@@ -476,6 +478,12 @@ mod tests {
         Made { bytes: 1500 << 20, block_size: 2048, inode_ratio: 16384, blocks: 768_000, inodes: 96256, reserved_gdt: 512, journal: 16384, overhead: 32630 },
         Made { bytes: 10 << 30, block_size: 4096, inode_ratio: 16384, blocks: 2_621_440, inodes: 655_360, reserved_gdt: 1024, journal: 16384, overhead: 66747 },
         Made { bytes: 300 << 30, block_size: 1024, inode_ratio: 16384, blocks: 314_572_800, inodes: 19_660_800, reserved_gdt: 256, journal: 262_144, overhead: 5_312_599 },
+        Made { bytes: 512 << 20, block_size: 8192, inode_ratio: 16384, blocks: 65528, inodes: 32768, reserved_gdt: 7, journal: 4096, overhead: 5131 },
+        Made { bytes: 40 << 30, block_size: 8192, inode_ratio: 16384, blocks: 5_242_240, inodes: 2_621_440, reserved_gdt: 512, journal: 32768, overhead: 119_474 },
+        Made { bytes: 5 << 30, block_size: 16384, inode_ratio: 16384, blocks: 327_640, inodes: 327_360, reserved_gdt: 19, journal: 8192, overhead: 13380 },
+        Made { bytes: 5 << 30, block_size: 32768, inode_ratio: 32768, blocks: 163_840, inodes: 163_968, reserved_gdt: 5, journal: 4096, overhead: 5397 },
+        Made { bytes: 64 << 20, block_size: 65536, inode_ratio: 65536, blocks: 1024, inodes: 1024, reserved_gdt: 0, journal: 0, overhead: 8 },
+        Made { bytes: 40 << 30, block_size: 65536, inode_ratio: 65536, blocks: 655_280, inodes: 652_800, reserved_gdt: 9, journal: 16384, overhead: 19020 },
     ];
 
     #[test]

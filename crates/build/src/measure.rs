@@ -117,7 +117,9 @@ pub(crate) fn is_fast_symlink(size: u64) -> bool {
 /// Blocks of `lost+found`: mke2fs takes one less where directories start inline, so that we do too.
 fn lost_and_found_blocks(options: &MkfsOptions) -> u32 {
     let inline = options.features.incompat.contains(Incompat::INLINE_DATA);
-    (LOST_AND_FOUND.0 / options.block_size).min(LOST_AND_FOUND.1) - u32::from(inline)
+    let blocks = (LOST_AND_FOUND.0 / options.block_size).min(LOST_AND_FOUND.1);
+    // Blocks larger than the directory leave it one all the same.
+    blocks.saturating_sub(u32::from(inline))
 }
 
 impl Needs {

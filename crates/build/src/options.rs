@@ -15,6 +15,8 @@ use crate::verity::{self, VerityOptions};
 
 /// Most bytes that archives expand to, unless an option says otherwise.
 const LIMIT_DEFAULT: u64 = 64 << 30;
+/// The most blocks and inodes of a group.
+const GROUP_MAX: u32 = 65528;
 
 /// Room for later changes in an image whose size follows from a tree.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -40,7 +42,7 @@ pub struct MkfsOptions {
     pub find_size: bool,
     /// What an image whose size follows from a tree has beyond it.
     pub spare: Spare,
-    /// Bytes of a block: 1024, 2048 or 4096.
+    /// Bytes of a block: a power of two from 1024 to 65536. Linux mounts more than a page, 4096 on x86, since version 6.19.
     pub block_size: u32,
     /// Bytes of an inode: a power of two from 128 to the block size.
     pub inode_size: u16,
@@ -157,18 +159,20 @@ impl Default for MkfsOptions {
 }
 
 impl MkfsOptions {
+    /// The most blocks, and inodes, of a group: a bitmap has as many bits, and a descriptor counts them in 16.
+    pub(crate) fn blocks_per_group_max(&self) -> u32 {
+        (self.block_size * 8).min(GROUP_MAX)
+    }
+
     /// Refuses what is out of range.
     ///
     /// # Errors
     /// [`MkfsError::Option`], and what [`FeatureSet::check`] says.
     pub fn check(&self) -> Result<()> {
         self.features.check()?;
-        if ![1024, 2048, 4096].contains(&self.block_size) {
-            return Err(MkfsError::option(
-                "block size",
-                self.block_size,
-                "1024, 2048 or 4096",
-            ));
+        if !self.block_size.is_power_of_two() || !(1024..=65536).contains(&self.block_size) {
+            let why = "a power of two from 1024 to 65536";
+            return Err(MkfsError::option("block size", self.block_size, why));
         }
         let inode = u32::from(self.inode_size);
         if inode < 128 || !inode.is_power_of_two() || inode > self.block_size {
@@ -194,9 +198,9 @@ impl MkfsOptions {
             return Err(MkfsError::option("flex group size", self.flex_bg_size, why));
         }
         if let Some(n) = self.blocks_per_group
-            && (!(256..=self.block_size * 8).contains(&n) || !n.is_multiple_of(8))
+            && (!(256..=self.blocks_per_group_max()).contains(&n) || !n.is_multiple_of(8))
         {
-            let why = "a multiple of 8 from 256 to 8 times the block size";
+            let why = "a multiple of 8 from 256 to 8 times the block size, and to 65528";
             return Err(MkfsError::option("group size", n, why));
         }
         if self.owner.is_some() && !(self.map_uid.is_empty() && self.map_gid.is_empty()) {

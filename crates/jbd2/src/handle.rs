@@ -146,7 +146,7 @@ impl<'j> Handle<'j> {
         let mut content = self.modify(buffer)?;
         content.data_mut().fill(0);
         content.journaled().forgotten = 0;
-        let _ = buffer.take_dirty();
+        buffer.take_dirty(|_| ());
         buffer.set_hint(0);
         buffer.set_uptodate(&mut content);
         buffer.set_verified(&mut content);
@@ -268,7 +268,7 @@ impl<'j> Handle<'j> {
     pub fn forget(&self, buffer: &Arc<Buffer>) -> Result<()> {
         let mut content = self.modify(buffer)?;
         content.journaled().forgotten = self.tid;
-        let _ = buffer.take_dirty();
+        buffer.take_dirty(|_| ());
         buffer.set_kind(0, 0);
         buffer.clear_uptodate(&mut content);
         drop(content);

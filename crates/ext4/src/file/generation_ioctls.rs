@@ -154,7 +154,7 @@ impl FileIo {
             self.inodes
                 .new_disk_inode(&EMPTY_BOOT_LOADER, 1, generation)
                 .encode_into(raw, &self.volume.params);
-            place.buffer.mark_dirty(1 << place.slot);
+            place.buffer.mark_dirty(place.slot);
         }
         drop(content);
         handle.finish();

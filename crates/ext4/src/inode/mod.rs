@@ -358,7 +358,7 @@ impl Inode {
         let end = self.offset + usize::from(self.params.inode_size);
         if let Some(raw) = data.get_mut(self.offset..end) {
             state.encode_into(raw, &self.params);
-            self.itable.mark_dirty(1 << self.slot);
+            self.itable.mark_dirty(self.slot);
         }
         if self.pending_since() != 0 {
             self.pending_since.store(0, Ordering::Relaxed);
@@ -387,7 +387,7 @@ impl Inode {
     ) -> Result<R> {
         let mut content = handle.modify(&self.itable)?;
         let result = change(self.raw_in(&mut content));
-        self.itable.mark_dirty(1 << self.slot);
+        self.itable.mark_dirty(self.slot);
         drop(content);
         self.touch(handle);
         Ok(result)

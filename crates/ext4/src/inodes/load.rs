@@ -44,7 +44,7 @@ impl Inodes {
         let raw = &content.data()[place.offset..end];
         // What a transaction changed has its checksum only once it is frozen.
         if let Some(seed) = self.volume.seed()
-            && place.buffer.dirty() & (1 << place.slot) == 0
+            && !place.buffer.is_dirty(place.slot)
             && !uext4_ondisk::inode_checksum_ok(raw, seed, ino)
         {
             if raw.iter().all(|b| *b == 0) {

@@ -88,7 +88,7 @@ impl Inodes {
         }
         raw.fill(0);
         self.inline.encode_new_inode(&mut disk, raw);
-        buffer.mark_dirty(1 << place.slot);
+        buffer.mark_dirty(place.slot);
         self.table
             .write_pending_neighbours(handle, &mut content, &buffer, ino);
         drop(content);

@@ -40,11 +40,6 @@ pub(crate) fn check_features(sb: &Superblock, options: &mut MountOptions) -> Res
         );
         options.read_only = true;
     }
-    // What changed in a block of the inode table is kept in as many bits.
-    if sb.geometry.inodes_per_block > 64 && !options.read_only {
-        tracing::warn!("mounted read-only: more than 64 inodes in a block");
-        options.read_only = true;
-    }
     Ok(())
 }
 

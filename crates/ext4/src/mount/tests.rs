@@ -561,18 +561,6 @@ fn an_unknown_feature_is_refused() {
 }
 
 #[test]
-fn blocks_with_more_inodes_than_bits_for_them_are_only_read() {
-    let device = image(8 << 20, "");
-    let mut sb = superblock(&device);
-    for (inodes, read_only) in [(64, false), (65, true)] {
-        sb.geometry.inodes_per_block = inodes;
-        let mut options = MountOptions::default();
-        check_features(&sb, &mut options).expect("known");
-        assert_eq!(options.read_only, read_only, "{inodes}");
-    }
-}
-
-#[test]
 fn what_becomes_of_data_is_asked_of_writers_only_without_a_journal() {
     let device = image(8 << 20, "^has_journal");
     for read_only in [false, true] {

@@ -97,15 +97,12 @@ impl Freezer {
 
     fn inode_table(&self, buffer: &Buffer, data: &mut [u8]) {
         let Some(seed) = self.descs.seed else { return };
-        let mut dirty = buffer.take_dirty();
-        while dirty != 0 {
-            let slot = dirty.trailing_zeros();
-            dirty &= dirty - 1;
+        buffer.take_dirty(|slot| {
             let at = slot as usize * self.inode_size;
             if let Some(raw) = data.get_mut(at..at + self.inode_size) {
                 uext4_ondisk::inode_checksum_set(raw, seed, Ino(buffer.seed() + slot));
             }
-        }
+        });
     }
 
     /// Blocks that belong to one inode.

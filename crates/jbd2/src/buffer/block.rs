@@ -6,6 +6,7 @@
 //! - `Journaled::pending` is set from the attachment to a transaction until commit has its copy. A
 //!   buffer with `pending` set must not be written in place.
 
+use crate::buffer::dirty_parts::DirtyParts;
 use uext4_sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use uext4_sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, class};
 
@@ -38,7 +39,7 @@ pub struct Buffer {
     content: RwLock<Content>,
     block: u64,
     /// Which parts changed since the last freeze, as the file system counts them.
-    dirty_mask: AtomicU64,
+    dirty: DirtyParts,
 }
 
 #[derive(Debug)]
@@ -84,7 +85,7 @@ impl Buffer {
             tid: AtomicU64::new(0),
             kind: AtomicU8::new(0),
             seed: AtomicU32::new(0),
-            dirty_mask: AtomicU64::new(0),
+            dirty: DirtyParts::new(size),
             hint: AtomicU32::new(0),
             edition: AtomicU32::new(0),
             state: AtomicU8::new(0),
@@ -146,22 +147,26 @@ impl Buffer {
         self.seed.load(Ordering::Relaxed)
     }
 
-    /// Adds to the parts that changed since the last freeze.
+    /// Adds to the parts that changed since the last freeze. A part has at least 128 bytes.
+    ///
+    /// # Panics
+    /// If the block has no such part.
     #[inline(always)]
-    pub fn mark_dirty(&self, mask: u64) {
-        if self.dirty_mask.load(Ordering::Relaxed) & mask != mask {
-            self.dirty_mask.fetch_or(mask, Ordering::Relaxed);
-        }
+    pub fn mark_dirty(&self, part: u32) {
+        self.dirty.mark(part);
     }
 
-    /// The parts that changed since they were last taken.
-    pub fn dirty(&self) -> u64 {
-        self.dirty_mask.load(Ordering::Relaxed)
+    /// Whether a part changed since the parts were last taken.
+    ///
+    /// # Panics
+    /// If the block has no such part.
+    pub fn is_dirty(&self, part: u32) -> bool {
+        self.dirty.is_marked(part)
     }
 
-    /// The parts that changed since the last call.
-    pub fn take_dirty(&self) -> u64 {
-        self.dirty_mask.swap(0, Ordering::Relaxed)
+    /// Calls `f` for each part that changed since the last call.
+    pub fn take_dirty(&self, f: impl FnMut(u32)) {
+        self.dirty.take(f);
     }
 
     /// What [`Buffer::set_hint`] left, or 0.
@@ -319,16 +324,6 @@ impl BufferWrite<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parts_that_changed_are_taken_once() {
-        let buffer = Buffer::new(3, 16);
-        buffer.mark_dirty(0b0101);
-        buffer.mark_dirty(0b0100);
-        buffer.mark_dirty(0b1100);
-        assert_eq!(buffer.dirty(), 0b1101);
-        assert_eq!((buffer.take_dirty(), buffer.take_dirty()), (0b1101, 0));
-    }
 
     #[test]
     fn hints_are_bits_that_are_set_and_cleared() {

@@ -19,6 +19,7 @@
 
 mod block;
 mod cache;
+mod dirty_parts;
 mod freeze;
 
 pub use block::{Buffer, BufferRead, BufferWrite, Journaled, OwnedChange};

@@ -92,7 +92,7 @@ pub struct Args {
     /// What it is for, as mke2fs names it: default, floppy, small, big, huge, news, largefile, largefile4
     #[arg(long, short = 'T', value_name = "LIST")]
     usage: Option<String>,
-    /// Bytes of a block: 1024, 2048 or 4096; without --usage 4096
+    /// Bytes of a block: a power of two from 1024 to 65536; without --usage 4096, the most that Linux before 6.19 mounts on x86
     #[arg(long, short, value_parser = size::parse)]
     block_size: Option<u64>,
     /// Bytes of an inode: a power of two from 128 to the block size; 256 unless given
@@ -520,7 +520,9 @@ fn options(args: &Args) -> Result<BuildOptions> {
     id_maps::apply(&args.map_uid, &args.map_gid, &mut options).map_err(failed)?;
     let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
     options.block_size = args.block_size.map_or(options.block_size, narrow);
-    options.inode_ratio = args.inode_ratio.map_or(options.inode_ratio, narrow);
+    // No more inodes than blocks, unless asked for.
+    let ratio = options.inode_ratio.max(options.block_size);
+    options.inode_ratio = args.inode_ratio.map_or(ratio, narrow);
     options.inode_size = args.inode_size.unwrap_or(options.inode_size);
     options.flex_bg_size = args.flex_groups.unwrap_or(options.flex_bg_size);
     options.errors = args.errors.unwrap_or(options.errors);

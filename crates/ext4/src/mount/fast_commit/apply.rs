@@ -219,7 +219,7 @@ impl Replay<'_> {
         if new.flags.contains(InodeFlags::INLINE_DATA) {
             inline::copy_body(raw, bytes);
         }
-        buffer.mark_dirty(1 << place.slot);
+        buffer.mark_dirty(place.slot);
         drop(content);
         self.touched.insert(ino);
         let early = self.early.remove(&ino).unwrap_or_default();

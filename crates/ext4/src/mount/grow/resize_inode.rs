@@ -67,7 +67,7 @@ impl ResizeChange {
         let mut disk = uext4_ondisk::Inode::decode(raw, params)?;
         disk.blocks = self.sectors;
         disk.encode_into(raw, params);
-        self.place.buffer.mark_dirty(1 << self.place.slot);
+        self.place.buffer.mark_dirty(self.place.slot);
         Ok(())
     }
 }
