@@ -520,7 +520,6 @@ fn options(args: &Args) -> Result<BuildOptions> {
     id_maps::apply(&args.map_uid, &args.map_gid, &mut options).map_err(failed)?;
     let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
     options.block_size = args.block_size.map_or(options.block_size, narrow);
-    // No more inodes than blocks, unless asked for.
     let ratio = options.inode_ratio.max(options.block_size);
     options.inode_ratio = args.inode_ratio.map_or(ratio, narrow);
     options.inode_size = args.inode_size.unwrap_or(options.inode_size);
