@@ -29,7 +29,7 @@
 //! | [`mapping`], [`extents`], [`blockmap`] | what names the blocks of files |
 //! | [`system`], [`place`], [`plan`] | giving places |
 //! | [`copy`], [`itable`], [`group`], [`mod@write`] | filling the device |
-//! | [`hash_tree`], [`verity`], [`fs_verity`], [`verity_files`] | trees of hashes, of dm-verity and of fs-verity |
+//! | [`verity`], [`fs_verity`], [`verity_files`] | trees of hashes, of dm-verity and of fs-verity |
 //! | [`parallel`] | threads |
 //! | [`progress`], [`report`], [`error`] | what the caller learns |
 #![forbid(unsafe_code)]
@@ -45,7 +45,6 @@ mod extents;
 mod features;
 mod fs_verity;
 mod group;
-mod hash_tree;
 mod id_range;
 mod input;
 mod itable;

@@ -3,7 +3,6 @@
 use uext4_ondisk::{GOOD_OLD_INODE_SIZE, GroupNo, Incompat, Ino, RoCompat};
 
 use crate::error::{MkfsError, Result};
-use crate::hash_tree::BLOCK;
 use crate::layout::{Layout, Request, inodes_by_ratio};
 use crate::measure::{Format, Needs};
 use crate::options::{Identity, MkfsOptions, Spare};
@@ -12,7 +11,7 @@ use crate::source::{Data, Scan, describe};
 use crate::space::Space;
 use crate::system::System;
 use crate::tree::{Node, NodeId, Tree};
-use crate::verity::{self, VerityOptions};
+use crate::verity::{self, BLOCK, VerityOptions};
 
 /// Blocks that an image grows by when its last group was too short to be of use.
 const GROW_MIN: u64 = 64;

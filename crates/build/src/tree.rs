@@ -15,7 +15,6 @@ use std::{ffi::OsStr, path::Path};
 use uext4_ondisk::{DevNo, FileType, InodeFlags, Timestamp, XattrList};
 
 use crate::error::MkfsError;
-use crate::fs_verity::Verity;
 use crate::options::MkfsOptions;
 
 /// Index of a node.
@@ -162,7 +161,7 @@ pub(crate) struct Tree {
     /// Nodes that no source describes: their owners are those of the image.
     pub made: HashSet<NodeId>,
     /// Regular files that get fs-verity.
-    pub fsverity: BTreeMap<NodeId, Verity>,
+    pub fsverity: BTreeMap<NodeId, uext4_ondisk::FsVerity>,
     bytes: Vec<u8>,
 }
 

@@ -1,19 +1,22 @@
 //! The hash tree of dm-verity behind an image, as veritysetup(8) makes it.
 //!
 //! # Data model
-//! Behind the image is a block with the superblock, then the tree ([`crate::hash_tree`]). The root hash is stored nowhere.
+//! Behind the image is a block with the superblock, then the tree ([`uext4_ondisk::hash_tree`]). The root hash is stored nowhere.
 //!
 //! Source: Linux documentation, admin-guide/device-mapper/verity; cryptsetup's wiki, "DMVerity", "Verity superblock".
 
 use sha2::{Digest, Sha256};
 use uext4_block::BlockDevice;
+use uext4_ondisk::{BlockHasher, HashAlgorithm, HashTree};
 use uuid::Uuid;
 
 use crate::error::{MkfsError, Result};
-use crate::hash_tree::{BLOCK, HashTree, Hasher};
 use crate::parallel;
 use crate::progress::{Progress, go_on};
 
+/// Bytes of a block, of the data and of trees.
+pub(crate) const BLOCK: usize = 4096;
+const ALGORITHM: HashAlgorithm = HashAlgorithm::Sha256;
 /// Most bytes that the superblock has room for.
 const SALT_MAX: usize = 256;
 /// Bytes of the superblock, which has a block of its own.
@@ -55,7 +58,7 @@ pub(crate) fn check(options: &VerityOptions, block_size: u32) -> Result<()> {
 /// Bytes of an image with its tree.
 pub(crate) fn bytes_with_tree(image_bytes: u64) -> u64 {
     let blocks = blocks_of(image_bytes);
-    (blocks + 1 + HashTree::over(blocks).blocks()) * BLOCK as u64
+    (blocks + 1 + HashTree::over(blocks, ALGORITHM, BLOCK).blocks()) * BLOCK as u64
 }
 
 /// Blocks of an image; the last one may be partly behind its end.
@@ -77,12 +80,14 @@ pub(crate) fn append(
         salt.chain_update(uuid.as_bytes()).finalize().to_vec()
     };
     let salt = options.salt.clone().unwrap_or_else(derived);
-    let hasher = Hasher::new(&salt);
+    let hasher = BlockHasher::new(ALGORITHM, BLOCK, &salt);
     let blocks = blocks_of(image_bytes);
-    let tree = HashTree::over(blocks);
+    let tree = HashTree::over(blocks, ALGORITHM, BLOCK);
     let offset = |block: u64| block * BLOCK as u64;
     let hash_offset = offset(blocks);
-    let write = |at: u64, block: &[u8]| Ok(device.write_at(offset(blocks + 1 + at), block)?);
+    let write = |at: u64, block: &[u8]| -> Result<()> {
+        Ok(device.write_at(offset(blocks + 1 + at), block)?)
+    };
     progress.phase("verity", hash_offset);
     let hashes = parallel::run(threads, tree.parts(), Vec::new, |buffer, i| {
         let read = |first, data: &mut [u8]| Ok(device.read_at(offset(first), data)?);
@@ -90,7 +95,9 @@ pub(crate) fn append(
         go_on(progress, bytes)?;
         Ok(hash)
     })?;
-    let root_hash = tree.finish(&hasher, hashes, write)?;
+    let root = tree.finish(&hasher, hashes, write)?;
+    let mut root_hash = [0; 32];
+    root_hash.copy_from_slice(root.as_bytes());
     device.write_at(hash_offset, &superblock(uuid, blocks, &salt))?;
     Ok(VerityReport {
         root_hash,

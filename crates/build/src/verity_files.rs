@@ -4,15 +4,15 @@
 //! What is hashed is read back from the image: so it fits the image, even if the source changed while it was copied.
 
 use uext4_block::BlockDevice;
-use uext4_ondisk::Extent;
+use uext4_ondisk::{BlockHasher, Extent, FsVerity, FsVerityDescriptor, HashTree};
 
 use crate::error::Result;
-use crate::fs_verity::{self, FsVerityFile, Verity};
-use crate::hash_tree::{BLOCK, HashTree, Hasher};
+use crate::fs_verity::{self, FsVerityFile};
 use crate::parallel;
 use crate::plan::Plan;
 use crate::progress::{Progress, go_on};
 use crate::tree::NodeId;
+use crate::verity::BLOCK;
 
 /// A file that is in the image already.
 struct Written<'p> {
@@ -22,19 +22,19 @@ struct Written<'p> {
     /// The first block of the tree in the file.
     first: u64,
     extents: &'p [Extent],
-    verity: &'p Verity,
-    hasher: Hasher,
+    verity: &'p FsVerity,
+    hasher: BlockHasher,
 }
 
 impl<'p> Written<'p> {
-    fn new(plan: &'p Plan, id: NodeId, verity: &'p Verity) -> Written<'p> {
+    fn new(plan: &'p Plan, id: NodeId, verity: &'p FsVerity) -> Written<'p> {
         let place = &plan.places.places[id.at()];
         let first = place.first_extent as usize;
         let size = plan.tree.node(id).attributes.size;
         Written {
             id,
             size,
-            tree: fs_verity::tree_of(size),
+            tree: verity.tree(size),
             first: fs_verity::blocks_of(size, verity).0,
             extents: &plan.places.extents[first..first + place.extents as usize],
             verity,
@@ -104,7 +104,17 @@ pub(crate) fn write(
         let write = |at, block: &[u8]| file.write(device, at, block);
         let lowest = hashes.by_ref().take(file.tree.parts()).collect();
         let root = file.tree.finish(&file.hasher, lowest, write)?;
-        let (digest, blocks) = file.verity.finish(file.size, root);
+        let descriptor = FsVerityDescriptor {
+            verity: file.verity.clone(),
+            data_bytes: file.size,
+            root,
+        };
+        let (at, end) = file
+            .verity
+            .descriptor_at(file.size, &file.tree, BLOCK as u32);
+        let blocks = descriptor.encode_blocks((end - at) as usize);
+        let mut digest = [0; 32];
+        digest.copy_from_slice(descriptor.digest().as_bytes());
         for (i, block) in blocks.chunks_exact(BLOCK).enumerate() {
             file.write(device, file.tree.blocks() + i as u64, block)?;
         }

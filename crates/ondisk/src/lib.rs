@@ -24,6 +24,7 @@
 //! | [`dir_blocks`] | directories made at once |
 //! | [`xattr`], [`xattr_list`], [`acl`] | extended attributes |
 //! | [`jbd2`], [`jbd2_super`], [`jbd2_tag`] | the journal |
+//! | [`hash_tree`], [`fs_verity`] | trees of hashes, of dm-verity and fs-verity; what a file with fs-verity has |
 //! | [`orphan_file`], [`mmp`] | orphan file and multi-mount protection blocks |
 //! | [`growth`], [`resize_inode`] | what a larger file system has; blocks reserved for its descriptors |
 #![forbid(unsafe_code)]
@@ -49,10 +50,12 @@ pub mod extent_node;
 pub mod fast_commit;
 pub mod features;
 pub mod file_type;
+pub mod fs_verity;
 pub mod geometry;
 pub mod group_desc;
 pub mod growth;
 pub mod hash;
+pub mod hash_tree;
 pub mod htree;
 pub mod inode;
 pub mod jbd2;
@@ -80,10 +83,12 @@ pub use extent_node::*;
 pub use fast_commit::*;
 pub use features::*;
 pub use file_type::*;
+pub use fs_verity::*;
 pub use geometry::*;
 pub use group_desc::*;
 pub use growth::*;
 pub use hash::*;
+pub use hash_tree::*;
 pub use htree::*;
 pub use inode::*;
 pub use jbd2::*;

@@ -26,7 +26,6 @@ use std::sync::Arc;
 use uext4_ondisk::{DevNo, Timestamp, XattrList};
 
 use crate::error::{MkfsError, Result, shown_name as shown};
-use crate::fs_verity::Verity;
 use crate::progress::Progress;
 use crate::source::archive::layer::{Content, Entry, Layer, NAME_MAX};
 use crate::source::data::{Data, Merged, Origin};
@@ -70,7 +69,7 @@ struct Merging {
     xattrs: Option<Arc<XattrList>>,
     /// The entry of an archive that describes it.
     header: Option<Header>,
-    verity: Option<Verity>,
+    verity: Option<uext4_ondisk::FsVerity>,
     /// No source describes it.
     made: bool,
     /// The last layer of which only names are left below this directory.

@@ -9,7 +9,7 @@ use uext4_ondisk::{DevNo, FileType, InodeFlags, Timestamp, XattrList, XattrOwned
 
 use super::{Described, Merge, What, joined, wrong};
 use crate::error::{Result, shown_name as shown};
-use crate::fs_verity::Verity;
+use crate::fs_verity;
 use crate::progress::{Progress, go_on};
 use crate::source::archive::layer::{NAME_MAX, TARGET_MAX};
 use crate::source::data::Origin;
@@ -116,7 +116,8 @@ impl Merge {
                 let node = self.put(&path, what, described)?;
                 known.insert(file.id, node);
                 if let Some(descriptor) = file.fsverity.filter(|_| is_regular) {
-                    let verity = Verity::of_descriptor(&descriptor);
+                    let decoded = uext4_ondisk::FsVerityDescriptor::decode(&descriptor);
+                    let verity = decoded.map(|d| d.verity).filter(fs_verity::is_made);
                     let kept = verity.as_ref().map_or(Kept::AllButVerity, |_| Kept::All);
                     self.nodes[node].verity = verity;
                     return Ok(kept);
