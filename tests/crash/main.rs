@@ -3,6 +3,7 @@
 mod durability;
 mod edit;
 mod explorer;
+mod fs_verity;
 mod grow;
 mod orphan_recovery;
 mod random_workloads;

@@ -9,6 +9,7 @@ mod directory_positions;
 mod failed_create;
 mod fdatasync_of_names;
 mod freeze;
+mod fs_verity;
 mod generations;
 mod grow;
 mod inode_allocation;

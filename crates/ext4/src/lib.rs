@@ -89,7 +89,7 @@ pub use namei::Namei;
 pub use options::balloc_variant::BallocVariant;
 pub use options::dir_lock_variant::DirLockVariant;
 pub use options::ialloc_variant::IallocVariant;
-pub use options::{AtimeUpdate, DataMode, Exclusion, MountOptions};
+pub use options::{AtimeUpdate, DataMode, Exclusion, FsVerityReads, MountOptions};
 pub use orphans::OrphanList;
 pub use run::{Run, RunLookup};
 pub use superblock::{read_superblock, read_superblock_to_recover};

@@ -2,6 +2,7 @@
 //!
 //! The numbers and structures are those of `linux/fs.h` and of the kernel's documentation of ext4.
 
+use crate::fs_verity_ioctls::{self, FS_IOC_ENABLE_VERITY, FS_IOC_MEASURE_VERITY};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +75,7 @@ fn with_xflags(flags: InodeFlags, xflags: u32) -> InodeFlags {
     wanted
 }
 
-fn argument<T: FromBytes>(call: &IoctlCall<'_>) -> Result<T, Errno> {
+pub(crate) fn argument<T: FromBytes>(call: &IoctlCall<'_>) -> Result<T, Errno> {
     match T::read_from_prefix(call.input) {
         Ok((value, _)) => Ok(value),
         Err(_) => Err(Errno::EINVAL),
@@ -168,6 +169,11 @@ impl FuseFileSystem for Ext4Adapter {
                 label[..name.len()].copy_from_slice(name);
                 put(out, &label)?
             }
+            FS_IOC_ENABLE_VERITY => {
+                fs_verity_ioctls::enable(fs, caller, node, call)?;
+                0
+            }
+            FS_IOC_MEASURE_VERITY => fs_verity_ioctls::measure(fs, node, call, out)?,
             FITRIM => trim(fs, caller, argument(call)?, out)?,
             EXT4_IOC_RESIZE_FS => self.grow(caller, argument(call)?)?,
             _ => return Err(Errno::ENOTTY.into()),
@@ -177,9 +183,8 @@ impl FuseFileSystem for Ext4Adapter {
     fn invalidated_by(&self, command: u32) -> Invalidation {
         match command {
             EXT4_IOC_SWAP_BOOT => Invalidation::Data,
-            FS_IOC_SETFLAGS | FS_IOC_FSSETXATTR | FS_IOC_SETVERSION | EXT4_IOC_SETVERSION => {
-                Invalidation::Attributes
-            }
+            FS_IOC_SETFLAGS | FS_IOC_FSSETXATTR | FS_IOC_SETVERSION | EXT4_IOC_SETVERSION
+            | FS_IOC_ENABLE_VERITY => Invalidation::Attributes,
             _ => Invalidation::Nothing,
         }
     }

@@ -20,6 +20,7 @@ mod ask;
 mod ext4_adapter;
 mod failure;
 pub mod freeze;
+mod fs_verity_ioctls;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod log;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 use uext4_block::OpenOptions as DeviceOptions;
-use uext4_ext4::{AtimeUpdate, DataMode, Exclusion, MountOptions};
+use uext4_ext4::{AtimeUpdate, DataMode, Exclusion, FsVerityReads, MountOptions};
 use uext4_ondisk::ErrorsBehaviour;
 use uext4_vfs::Caller;
 
@@ -107,6 +107,12 @@ impl ImageOptions {
     /// synced.
     pub fn barrier(mut self, on: bool) -> ImageOptions {
         self.config.mount.barrier = on;
+        self
+    }
+
+    /// What reads of files with fs-verity do. Default: data is compared with the hashes that the file has of it.
+    pub fn fs_verity(mut self, reads: FsVerityReads) -> ImageOptions {
+        self.config.mount.fs_verity = reads;
         self
     }
 

@@ -124,8 +124,11 @@ pub use uext4_check::{
     CheckError, CheckReport, Fault, FaultKind, Level as FaultLevel, NoProgress as NoCheckProgress,
     Progress as CheckProgress,
 };
-pub use uext4_ext4::{AtimeUpdate, DataMode, Fragments};
-pub use uext4_ondisk::{ErrorsBehaviour, GroupNo, Ino, InodeFlags, Pblk};
+pub use uext4_ext4::{AtimeUpdate, DataMode, Fragments, FsVerityReads};
+pub use uext4_ondisk::{
+    BlockHash, ErrorsBehaviour, FsVerity, FsVerityDescriptor, GroupNo, HashAlgorithm, Ino,
+    InodeFlags, Pblk,
+};
 pub use uext4_vfs::{
     Access, Caller, Capabilities, Errno, Error, Fallocate, FiemapExtent, FiemapFlags, FiemapOf,
     FileHandle, FileKind, IoFlags, NewKind, RenameFlags, Result, TimeSet, Timestamp, Written,

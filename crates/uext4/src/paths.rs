@@ -13,7 +13,7 @@ use crate::read_dir::ReadDir;
 use std::collections::HashSet;
 use std::iter;
 use uext4_ext4::{Fragments, InodeRef};
-use uext4_ondisk::InodeFlags;
+use uext4_ondisk::{FsVerity, FsVerityDescriptor, InodeFlags};
 use uext4_vfs::{
     Access, Caller, Errno, Error, FileKind, FileSystem, NewKind, NewNode, Parent, RenameFlags,
     Result, SetAttr, TimeSet, WalkFlags, XattrFlags, permission::is_owner_or_capable,
@@ -545,6 +545,45 @@ impl Filesystem {
         let fs = &self.session.mount;
         self.on("set_flags", path, NO_FOLLOW, |caller, node| {
             fs.volume.report(fs.files.set_flags(caller, node, flags))
+        })
+    }
+
+    /// Gives a file fs-verity: it cannot be written from then on, and each read is compared with hashes of its data. A symbolic link is not followed.
+    ///
+    /// # Crash
+    /// The file has it or not.
+    ///
+    /// # Errors
+    /// `EACCES`: the caller may not write the file. `EEXIST`: it has fs-verity. `EPERM`: immutable or append-only. `EOPNOTSUPP`: the image does not have
+    /// the feature `verity`, or the file has no extents or journals its data. `EINVAL`: a value of `verity` out of range. `EISDIR`, `ENOSPC`, `EROFS`.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # let fs = uext4::Filesystem::open("disk.img", &uext4::ImageOptions::read_write())?;
+    /// let made = fs.enable_fs_verity("/usr/bin/app", &uext4::FsVerity::default())?;
+    /// println!("{:x?}", made.digest().as_bytes());
+    /// # Ok::<(), uext4::Error>(())
+    /// ```
+    pub fn enable_fs_verity(
+        &self,
+        path: impl ImagePath,
+        verity: &FsVerity,
+    ) -> Result<FsVerityDescriptor> {
+        let fs = &self.session.mount;
+        self.on("enable_fs_verity", path, NO_FOLLOW, |caller, node| {
+            fs.volume
+                .report(fs.files.enable_verity(caller, node, verity))
+        })
+    }
+
+    /// What fs-verity keeps of a file, with the digest by which others know it; `None` if the file does not have it.
+    ///
+    /// # Errors
+    /// Those of a path. `EUCLEAN`: the file is marked as one with fs-verity, and its descriptor is missing or damaged.
+    pub fn fs_verity(&self, path: impl ImagePath) -> Result<Option<FsVerityDescriptor>> {
+        let fs = &self.session.mount;
+        self.on("fs_verity", path, NO_FOLLOW, |_, node| {
+            fs.volume.report(fs.files.verity(node))
         })
     }
 

@@ -2,6 +2,7 @@
 
 mod dirty;
 mod freeze;
+mod fs_verity;
 mod killed;
 mod observability;
 mod parts;

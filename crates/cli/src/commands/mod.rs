@@ -21,6 +21,7 @@ mod dump;
 mod export;
 mod find;
 mod freeze;
+mod fsverity;
 mod getfacl;
 pub mod help;
 mod info;
@@ -109,6 +110,7 @@ commands! {
     Truncate "truncate" (truncate::Args),
     Trim "trim" (trim::Args),
     Xattr "xattr" (xattr::Args),
+    Fsverity "fsverity" (fsverity::Args),
     Apply "apply" (apply::Args),
     Check "check" (check::Args),
     Undo "undo" (undo::Args),
@@ -226,6 +228,7 @@ impl Command {
             Command::Undo(args) => undo::run(&args),
             Command::Tune(args) => tune::run(&args),
             Command::Xattr(args) => xattr::run(args),
+            Command::Fsverity(args) => fsverity::run(args),
             Command::Dump(args) => dump::run(&args),
             Command::Label(args) => label::run(&args),
             Command::Resize(args) => resize::run(&args),

@@ -20,7 +20,7 @@ use uext4_ondisk::EXTENT_LEN_MAX_UNWRITTEN;
 use uext4_vfs::io::Fallocate;
 
 /// What publishing a run of unwritten blocks changes: descriptors, bitmap, inode, extent nodes.
-const PUBLISH_CREDITS: u32 = 24;
+pub(crate) const PUBLISH_CREDITS: u32 = 24;
 
 impl FileIo {
     /// Allocates, frees or zeroes a range of a file, in bytes, takes it out or puts it in.
@@ -88,7 +88,13 @@ impl FileIo {
     }
 
     /// Gives every hole in blocks `[at, to)` blocks; `size`: what the size is to become.
-    fn allocate_range(&self, inode: &Inode, mut at: u64, to: u64, size: Option<u64>) -> Result<()> {
+    pub(crate) fn allocate_range(
+        &self,
+        inode: &Inode,
+        mut at: u64,
+        to: u64,
+        size: Option<u64>,
+    ) -> Result<()> {
         while at < to {
             let mapping = self.mapping.map_block(inode, Lblk(at as u32))?;
             let blocks = u64::from(mapping.len).min(to - at);

@@ -18,7 +18,7 @@
 //! | `fallocate`, `move_range` | ranges that get blocks, lose them, or move |
 //! | `seek`, `fiemap` | where data is |
 //! | `setattr`, `flags` | mode, owner, size, times; what chattr(1) sets |
-//! | `verity` | the descriptor of fs-verity |
+//! | `verity` | fs-verity: reads that are checked, files that get it |
 //! | `generation_ioctls` | the generation read, set, and swapped with the boot loader's |
 //! | `exchange` | two files that get each other's blocks |
 //! | `defragment` | data that is moved so that it lies together |
@@ -54,6 +54,7 @@ use crate::inodes::Inodes;
 use crate::mapping::Mapping;
 use crate::mapping::extents::convert;
 use crate::mapping::extents::remove::Restart;
+use crate::options::FsVerityReads;
 use crate::orphans::OrphanList;
 use crate::prelude::*;
 use crate::run::Run;
@@ -93,7 +94,7 @@ impl FileIo {
     /// The inode's `ilock`, shared.
     ///
     /// # Errors
-    /// [`Ext4Error::IsDirectory`], damage, the device's.
+    /// [`Ext4Error::IsDirectory`], damage, the device's. `EIO`: data of a file with fs-verity is not what was hashed.
     pub fn read(&self, inode: &InodeRef, offset: u64, data: &mut [u8]) -> Result<usize> {
         self.read_with(inode, offset, data, IoFlags::empty())
     }
@@ -118,6 +119,16 @@ impl FileIo {
         let _locked = lock_inode(inode, LockMode::Shared, nowait)?;
         let left = inode.size().saturating_sub(offset);
         let want = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
+        if inode.flags().contains(InodeFlags::VERITY)
+            && self.volume.options.fs_verity == FsVerityReads::Check
+        {
+            if nowait {
+                return Err(Ext4Error::WouldBlock);
+            }
+            self.read_checked(inode, offset, &mut data[..want])?;
+            self.table.touch_atime(inode);
+            return Ok(want);
+        }
         let is_direct = flags.contains(IoFlags::DIRECT) && !self.mapping.journals_data(inode);
         let kind = ReadKind {
             checks: is_direct && self.check_aligned(offset, data).is_err(),

@@ -25,12 +25,14 @@
 //! | `map_snapshot` | the same of the mapping |
 //! | `xattr_snapshot` | the same of the extended attributes |
 //! | `direct_state` | what direct I/O keeps |
+//! | `checked_file` | what reads with fs-verity are checked with |
 //! | `unflushed_writes` | data that the device may still cache |
 //! | `acl_cache` | which access control lists and capabilities it has |
 //! | `directory_blocks` | the blocks of a directory that were used |
 
 pub(crate) mod acl_cache;
 mod attr_copy;
+pub(crate) mod checked_file;
 mod direct_state;
 pub(crate) mod directory_blocks;
 pub(crate) mod map_snapshot;
@@ -42,6 +44,7 @@ pub(crate) mod xattr_snapshot;
 use crate::clock::now_s;
 use crate::inode::acl_cache::AclCache;
 use crate::inode::attr_copy::AttrCopy;
+use crate::inode::checked_file::CheckedFile;
 use crate::inode::direct_state::DirectState;
 use crate::inode::directory_blocks::DirBlocks;
 use crate::inode::map_snapshot::MapSnapshot;
@@ -90,6 +93,8 @@ pub struct Inode {
     pub(crate) snapshot: MapSnapshot,
     /// What direct I/O keeps, once there was some.
     direct: OnceLock<Box<DirectState>>,
+    /// What reads are checked with, once one was, of a file with fs-verity.
+    checked: OnceLock<Box<CheckedFile>>,
     /// The extended attributes.
     pub xattr: Mutex<XattrLists>,
     /// The same, to look up without a lock.
@@ -194,6 +199,7 @@ impl Inode {
             map: RwLock::new(&class::EXTENT_MAP, MapTree(())),
             snapshot: MapSnapshot::new(),
             direct: OnceLock::new(),
+            checked: OnceLock::new(),
             xattr: Mutex::new(&class::XATTR, XattrLists(())),
             xattr_snapshot: XattrSnapshot::new(),
             acls: AclCache::new(),
@@ -297,6 +303,21 @@ impl Inode {
     /// What direct I/O keeps for this inode.
     pub(crate) fn direct(&self) -> &DirectState {
         self.direct.get_or_init(Box::default)
+    }
+
+    /// What reads of a file with fs-verity are checked with; `make` makes it for the first.
+    ///
+    /// # Errors
+    /// What `make` returns.
+    pub(crate) fn checked_file(
+        &self,
+        make: impl FnOnce() -> Result<CheckedFile>,
+    ) -> Result<&CheckedFile> {
+        if let Some(file) = self.checked.get() {
+            return Ok(file);
+        }
+        let file = Box::new(make()?);
+        Ok(self.checked.get_or_init(|| file))
     }
 
     /// Since when a timestamp waits to be written, in seconds since 1970; 0 for none.

@@ -55,6 +55,27 @@ impl DataMode {
     }
 }
 
+/// What reads of files with fs-verity do (`fsverity=`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FsVerityReads {
+    /// Data is compared with the hashes that the file has of it, as the kernel does.
+    #[default]
+    Check,
+    /// It is read as it is.
+    Ignore,
+}
+
+impl FsVerityReads {
+    /// As `fsverity=` names it.
+    pub fn parse(name: &str) -> Option<FsVerityReads> {
+        match name {
+            "check" => Some(FsVerityReads::Check),
+            "ignore" => Some(FsVerityReads::Ignore),
+            _ => None,
+        }
+    }
+}
+
 /// How other hosts are kept from a file system that is open to be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exclusion {
@@ -89,6 +110,8 @@ pub struct MountOptions {
     /// What the journal does with data; None for what the superblock says, which is `Ordered` unless an administrator
     /// changed it (`tune2fs -o`). `Journal` needs a journal.
     pub data: Option<DataMode>,
+    /// What reads of files with fs-verity do.
+    pub fs_verity: FsVerityReads,
     /// Bytes of clean metadata blocks to keep.
     pub cache_bytes: u64,
     /// Unused inodes to keep in memory.
@@ -133,6 +156,7 @@ impl Default for MountOptions {
             errors: None,
             discard: false,
             data: None,
+            fs_verity: FsVerityReads::default(),
             cache_bytes: 256 << 20,
             inodes_max: 1 << 18,
             ialloc: IallocVariant::default(),

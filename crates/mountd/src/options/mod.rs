@@ -23,7 +23,7 @@ use uext4::unstable::{
     BallocVariant, DioLock, DirLockVariant, Exclusion, GenerationVariant, IallocVariant,
     IcacheVariant, ImageConfig,
 };
-use uext4::{AtimeUpdate, DataMode};
+use uext4::{AtimeUpdate, DataMode, FsVerityReads};
 use uext4_fuse::{Ownership, TransportKind};
 
 /// How an image is mounted.
@@ -215,6 +215,11 @@ impl Options {
                 let allowed = "ordered, writeback or journal";
                 let mode = DataMode::parse(given.valued(allowed)?);
                 mount.data = Some(mode.ok_or_else(|| given.wrong(allowed))?);
+            }
+            "fsverity" => {
+                let allowed = "check or ignore";
+                let reads = FsVerityReads::parse(given.valued(allowed)?);
+                mount.fs_verity = reads.ok_or_else(|| given.wrong(allowed))?;
             }
             "errors" => {
                 let allowed = "continue, remount-ro or panic";

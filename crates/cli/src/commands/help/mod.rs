@@ -38,7 +38,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
         "Change",
         &[
             "cp", "mv", "rm", "mkdir", "rmdir", "ln", "mknod", "mkfifo", "touch", "truncate",
-            "chmod", "chown", "chgrp", "chattr", "setfacl", "xattr", "apply",
+            "chmod", "chown", "chgrp", "chattr", "setfacl", "xattr", "fsverity", "apply",
         ],
     ),
     ("Maintain", &["tune", "resize", "trim"]),
