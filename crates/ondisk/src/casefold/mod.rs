@@ -1,0 +1,256 @@
+//! Names in directories that ignore case: by what they are found, and which are refused.
+//!
+//! # Data model
+//! A name is found by its *fold*: canonically decomposed and in canonical order, in lower case, without what is ignorable, all as of
+//! Unicode 12.1. A name that is not valid UTF-8 is found by its bytes. They are the fold of no other name, as a fold is valid, so two names are the same
+//! if their folds are equal bytes. Hash trees are in the order of the hashes of folds.
+//!
+//! Source: Linux documentation, admin-guide/ext4, "case-insensitive file name lookups"; Unicode 12.1, chapters 3.11 to 3.13. Code points that
+//! 12.1 does not assign are valid and fold to themselves, as Linux 6.1 has it (`tests/guest/casefold.rs`).
+
+#[rustfmt::skip]
+mod tables;
+
+use crate::corrupt::FormatError;
+use crate::features::Incompat;
+use crate::raw_superblock::RawSuperblock;
+use std::borrow::Cow;
+use tables::{CLASSES, IGNORED, RUNS, SEQUENCES};
+
+/// The number of the only encoding that there is: UTF-8 of Unicode 12.1.
+pub const ENCODING_UTF8_12_1: u16 = 1;
+/// Flag of an encoding: names that are not valid in it are refused.
+pub const ENCODING_STRICT: u16 = 1;
+
+/// No code point below folds to anything but its lower case in ASCII.
+const FIRST_FOLDED: u32 = 0xa0;
+/// No code point below has a combining class other than 0.
+const FIRST_COMBINING: u32 = 0x300;
+
+/// The encoding of names where directories may ignore case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NameEncoding {
+    /// Whether names that are not valid are refused there.
+    pub strict: bool,
+}
+
+impl NameEncoding {
+    /// The encoding of a file system with the feature `casefold`; `None` without.
+    ///
+    /// # Errors
+    /// [`FormatError::Encoding`]: another than UTF-8 of Unicode 12.1, or a flag that is not known.
+    pub fn read(raw: &RawSuperblock) -> Result<Option<NameEncoding>, FormatError> {
+        if !raw.incompat().contains(Incompat::CASEFOLD) {
+            return Ok(None);
+        }
+        let (encoding, flags) = (raw.encoding.get(), raw.encoding_flags.get());
+        if encoding != ENCODING_UTF8_12_1 || flags & !ENCODING_STRICT != 0 {
+            return Err(FormatError::Encoding { encoding, flags });
+        }
+        Ok(Some(NameEncoding {
+            strict: flags & ENCODING_STRICT != 0,
+        }))
+    }
+
+    /// Whether a directory that ignores case may have the name.
+    pub fn accepts(self, name: &[u8]) -> bool {
+        !self.strict || std::str::from_utf8(name).is_ok()
+    }
+}
+
+/// What a name is found by; see the module.
+pub fn fold_name(name: &[u8]) -> Cow<'_, [u8]> {
+    if name.is_ascii() {
+        return match name.iter().any(u8::is_ascii_uppercase) {
+            true => Cow::Owned(name.to_ascii_lowercase()),
+            false => Cow::Borrowed(name),
+        };
+    }
+    match std::str::from_utf8(name) {
+        Ok(name) => Cow::Owned(fold(name).into_bytes()),
+        Err(_) => Cow::Borrowed(name),
+    }
+}
+
+/// Whether a name's fold is `folded`.
+pub fn folds_to(name: &[u8], folded: &[u8]) -> bool {
+    match name.is_ascii() {
+        true => name.len() == folded.len() && lower_case(name).eq(folded.iter().copied()),
+        false => *fold_name(name) == *folded,
+    }
+}
+
+fn lower_case(name: &[u8]) -> impl Iterator<Item = u8> {
+    name.iter().map(u8::to_ascii_lowercase)
+}
+
+fn fold(name: &str) -> String {
+    let mut folded = Ordered::default();
+    for c in name.chars() {
+        fold_char(c, &mut |c| folded.push(c));
+    }
+    folded.finish()
+}
+
+/// Text whose marks are put into canonical order.
+#[derive(Default)]
+struct Ordered {
+    text: String,
+    /// Characters since the last of class 0, by class.
+    marks: Vec<(u8, char)>,
+}
+
+impl Ordered {
+    fn push(&mut self, c: char) {
+        let class = combining_class(c);
+        if class == 0 {
+            self.put_marks();
+            self.text.push(c);
+        } else {
+            let at = self.marks.partition_point(|mark| mark.0 <= class);
+            self.marks.insert(at, (class, c));
+        }
+    }
+
+    fn put_marks(&mut self) {
+        self.text.extend(self.marks.drain(..).map(|(_, c)| c));
+    }
+
+    fn finish(mut self) -> String {
+        self.put_marks();
+        self.text
+    }
+}
+
+/// Calls `put` for each character that one folds to, before they are put into order.
+fn fold_char(c: char, put: &mut impl FnMut(char)) {
+    let code = u32::from(c);
+    if code < FIRST_FOLDED {
+        return put(c.to_ascii_lowercase());
+    }
+    if contains(IGNORED, code) {
+        return;
+    }
+    if let Some(parts) = hangul_parts(code) {
+        return parts.into_iter().filter_map(char::from_u32).for_each(put);
+    }
+    if let Ok(i) = SEQUENCES.binary_search_by_key(&code, |s| s.0) {
+        let to = SEQUENCES.get(i).map_or(&[][..], |s| s.1);
+        return to.iter().copied().filter_map(char::from_u32).for_each(put);
+    }
+    let i = RUNS.partition_point(|run| run.1 < code);
+    let in_run = |run: &&(u32, u32, u8, i32)| {
+        code.checked_sub(run.0)
+            .is_some_and(|from| from.is_multiple_of(run.2.into()))
+    };
+    let to = RUNS.get(i).filter(in_run);
+    let to = to.and_then(|run| char::from_u32(code.checked_add_signed(run.3)?));
+    put(to.unwrap_or(c));
+}
+
+/// Leading consonant, vowel and trailing consonant of a syllable; the last is no character if there is none.
+fn hangul_parts(code: u32) -> Option<[u32; 3]> {
+    const SYLLABLES: u32 = 0xac00;
+    const SYLLABLES_COUNT: u32 = 11172;
+    let at = code
+        .checked_sub(SYLLABLES)
+        .filter(|at| *at < SYLLABLES_COUNT)?;
+    let trailing = match at % 28 {
+        0 => u32::MAX,
+        n => 0x11a7 + n,
+    };
+    Some([0x1100 + at / 588, 0x1161 + at % 588 / 28, trailing])
+}
+
+fn combining_class(c: char) -> u8 {
+    let code = u32::from(c);
+    if code < FIRST_COMBINING {
+        return 0;
+    }
+    let i = CLASSES.partition_point(|span| span.1 < code);
+    let span = CLASSES.get(i).filter(|span| span.0 <= code);
+    span.map_or(0, |span| span.2)
+}
+
+fn contains(spans: &[(u32, u32)], code: u32) -> bool {
+    let i = spans.partition_point(|span| span.1 < code);
+    spans.get(i).is_some_and(|span| span.0 <= code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folded(name: &str) -> String {
+        String::from_utf8(fold_name(name.as_bytes()).into_owned()).unwrap()
+    }
+
+    #[test]
+    fn names_that_differ_in_case_form_or_ignorables_fold_alike() {
+        for (a, b) in [
+            ("README.md", "readme.MD"),
+            ("Straße", "STRASSE"),
+            ("Å", "a\u{30a}"),
+            ("\u{212b}", "å"),
+            ("Ünï\u{ad}code", "u\u{308}ni\u{308}code"),
+            ("ΌΣΟΣ", "ό\u{3c2}ος"),
+            ("한글", "\u{1112}\u{1161}\u{11ab}\u{1100}\u{1173}\u{11af}"),
+            ("a\u{323}\u{307}", "A\u{307}\u{323}"),
+            ("\u{1f82}", "α\u{313}\u{300}ι"),
+            ("ﬃ", "FFI"),
+            ("\u{10400}", "\u{10428}"),
+            ("\u{13a0}", "\u{ab70}"),
+            ("\u{f900}", "豈"),
+            ("x\u{200d}y", "XY"),
+        ] {
+            assert_eq!(folded(a), folded(b), "{a} {b}");
+            assert!(folds_to(a.as_bytes(), &fold_name(b.as_bytes())));
+        }
+        assert_eq!(folded("\u{200b}"), "");
+        assert_eq!(folded("É\u{323}"), "e\u{323}\u{301}");
+    }
+
+    #[test]
+    fn other_names_fold_apart() {
+        for (a, b) in [
+            ("a", "b"),
+            ("é", "e"),
+            ("i", "ı"),
+            ("²", "2"),
+            ("ａ", "a"),
+            ("\u{301}\u{302}", "\u{302}\u{301}"),
+            // Upper case that came with Unicode 13 and 14.
+            ("\u{a7c7}", "\u{a7c8}"),
+            ("\u{2c2f}", "\u{2c5f}"),
+        ] {
+            assert_ne!(folded(a), folded(b), "{a} {b}");
+            assert!(!folds_to(a.as_bytes(), &fold_name(b.as_bytes())));
+        }
+    }
+
+    #[test]
+    fn what_is_not_valid_is_found_by_its_bytes() {
+        let strict = NameEncoding { strict: true };
+        for name in [
+            &b"A\xff"[..],
+            b"\xc3",
+            b"\xc0\x80",
+            b"\xed\xa0\x80",
+            b"\xf4\x90\x80\x80",
+            b"\xf0\x82\x82\xac",
+        ] {
+            assert_eq!(*fold_name(name), *name);
+            assert!(!strict.accepts(name));
+            assert!(NameEncoding { strict: false }.accepts(name));
+        }
+        assert!(strict.accepts("\u{378}\u{10ffff}".as_bytes()));
+    }
+
+    #[test]
+    fn a_fold_folds_to_itself() {
+        for code in (1..=0x10_ffff).filter_map(char::from_u32) {
+            let once = folded(&code.to_string());
+            assert_eq!(folded(&once), once, "{:#x}", u32::from(code));
+        }
+    }
+}
