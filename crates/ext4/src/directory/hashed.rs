@@ -1,5 +1,6 @@
 //! The way down the tree of hashes, and making room in it.
 
+use crate::directory::search::Sought;
 use crate::directory::{Directory, Found, Role, Vacancy};
 use crate::inode::Inode;
 use crate::prelude::*;
@@ -44,21 +45,21 @@ impl DxPath {
 }
 
 impl Directory {
-    pub(super) fn find_hashed(&self, dir: &Inode, name: &[u8]) -> Result<Found> {
+    pub(super) fn find_hashed(&self, dir: &Inode, sought: &Sought<'_>) -> Result<Found> {
         let mut hash = NameHash::default();
         let path = self.descend_with(dir, |version| {
-            hash = self.volume.sb.hash.hash(version, name);
+            hash = self.volume.sb.hash.hash(version, sought.key());
             hash.major
         })?;
         let leaf = self.leaf_of(dir, &path)?;
-        if let Some(hit) = self.find_in_leaf(&leaf, name)? {
+        if let Some(hit) = self.find_in_leaf(&leaf, sought)? {
             return Ok(Found::Hit(hit));
         }
         // Names of one hash may go on in the leaves that follow.
         let mut next = self.continuation(dir, &path, hash.major)?;
         while let Some(at) = next {
             let leaf = self.leaf_of(dir, &at)?;
-            if let Some(hit) = self.find_in_leaf(&leaf, name)? {
+            if let Some(hit) = self.find_in_leaf(&leaf, sought)? {
                 return Ok(Found::Hit(hit));
             }
             next = self.continuation(dir, &at, hash.major)?;

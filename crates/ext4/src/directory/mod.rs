@@ -18,11 +18,13 @@
 //! | `hashed` | the way down the tree, splitting |
 //! | `change` | adding, removing and changing entries |
 //! | `shared` | changes of entries beside others |
+//! | `search` | what an entry is searched by |
 //! | `list` | reading a directory in the order of hashes |
 
 mod change;
 mod hashed;
 mod list;
+pub(crate) mod search;
 pub(crate) mod shared;
 
 use crate::block_allocator::BlockAllocator;
@@ -34,6 +36,7 @@ use crate::mapping::Mapping;
 use crate::prelude::*;
 use crate::volume::Volume;
 use hashed::DxPath;
+use search::Sought;
 use uext4_ondisk::{Dirent, DxRootInfo, DxView};
 
 /// The longest name, in bytes.
@@ -200,14 +203,26 @@ impl Directory {
     /// # Locks
     /// The caller holds the directory's `ilock`.
     pub(crate) fn dir_look_up(&self, dir: &Inode, name: &[u8]) -> Result<Found> {
+        self.look_up(dir, &self.sought(dir, name))
+    }
+
+    /// Looks up the entry that has this very name, in a directory that ignores case, too.
+    ///
+    /// # Locks
+    /// The caller holds the directory's `ilock`.
+    pub(crate) fn dir_look_up_exact(&self, dir: &Inode, name: &[u8]) -> Result<Found> {
+        self.look_up(dir, &self.sought_exactly(dir, name))
+    }
+
+    fn look_up(&self, dir: &Inode, sought: &Sought<'_>) -> Result<Found> {
         if self.is_hashed(dir) {
             let is_hit = |found: &Found| matches!(found, Found::Hit(_));
             return self
-                .in_still_tree(dir, is_hit, || self.find_hashed(dir, name))
-                .or_else(|fault| self.find_past(dir, name, fault));
+                .in_still_tree(dir, is_hit, || self.find_hashed(dir, sought))
+                .or_else(|fault| self.find_past(dir, sought, fault));
         }
         if dir.is_inline()
-            && let Some((ino, offset)) = self.inline.inline_find(dir, name)?
+            && let Some((ino, offset)) = self.inline.inline_find(dir, sought)?
         {
             return Ok(Found::Hit(Hit {
                 ino,
@@ -219,7 +234,7 @@ impl Directory {
         }
         for lblk in 0..self.dir_blocks(dir) {
             let leaf = self.dir_block(dir, Lblk(lblk), Role::Leaf)?;
-            if let Some(hit) = self.find_in_leaf(&leaf, name)? {
+            if let Some(hit) = self.find_in_leaf(&leaf, sought)? {
                 return Ok(Found::Hit(hit));
             }
         }
@@ -231,22 +246,22 @@ impl Directory {
 
     /// Looks a name up past damage in the tree of hashes: in every block that can be read. On a mount that writes, damage ends an
     /// operation.
-    fn find_past(&self, dir: &Inode, name: &[u8], fault: Ext4Error) -> Result<Found> {
+    fn find_past(&self, dir: &Inode, sought: &Sought<'_>, fault: Ext4Error) -> Result<Found> {
         if !fault.is_fault() || !self.volume.is_read_only() {
             return Err(fault);
         }
         let blocks = self.mapped_blocks(dir).flatten();
         for leaf in blocks.filter_map(|lblk| self.dir_block(dir, lblk, Role::Leaf).ok()) {
-            if let Some(hit) = self.find_in_leaf(&leaf, name)? {
+            if let Some(hit) = self.find_in_leaf(&leaf, sought)? {
                 return Ok(Found::Hit(hit));
             }
         }
         Err(fault)
     }
 
-    fn find_in_leaf(&self, leaf: &Arc<Buffer>, name: &[u8]) -> Result<Option<Hit>> {
+    fn find_in_leaf(&self, leaf: &Arc<Buffer>, sought: &Sought<'_>) -> Result<Option<Hit>> {
         let content = leaf.read();
-        let found = uext4_ondisk::dir_find(content.data(), self.volume.dir_end(), name)?;
+        let found = sought.find(content.data(), self.volume.dir_end())?;
         Ok(found.map(|d| Hit::new(leaf, &d)))
     }
 

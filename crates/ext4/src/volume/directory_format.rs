@@ -1,8 +1,11 @@
 //! What the features of the file system say of directory blocks.
 
+use crate::inode::Inode;
 use crate::prelude::*;
 use crate::volume::Volume;
-use uext4_ondisk::dir_data_end;
+use std::borrow::Cow;
+use uext4_ondisk::{NameEncoding, dir_data_end, fold_name};
+use uext4_vfs::errno::Error;
 
 impl Volume {
     /// Where records end in a block.
@@ -18,6 +21,47 @@ impl Volume {
     /// Whether `filetype` is on.
     pub(crate) fn has_filetype(&self) -> bool {
         self.sb.incompat.contains(Incompat::FILETYPE)
+    }
+
+    /// Whether a directory ignores case: its names are found by their folds.
+    #[inline]
+    pub(crate) fn ignores_case(&self, dir: &Inode) -> bool {
+        self.sb.incompat.contains(Incompat::CASEFOLD) && dir.flags().contains(InodeFlags::CASEFOLD)
+    }
+
+    /// What a name in `dir` is found by: itself, or its fold.
+    #[inline]
+    pub(crate) fn name_key<'n>(&self, dir: &Inode, name: &'n [u8]) -> Cow<'n, [u8]> {
+        match self.ignores_case(dir) {
+            true => fold_name(name),
+            false => Cow::Borrowed(name),
+        }
+    }
+
+    /// Refuses a name that the encoding of a directory that ignores case does not accept.
+    ///
+    /// # Errors
+    /// `EINVAL`. `EOPNOTSUPP`: the directory is encrypted, too.
+    pub(crate) fn check_encoding(&self, dir: &Inode, name: &[u8]) -> Result<()> {
+        if !self.ignores_case(dir) {
+            return Ok(());
+        }
+        // Their hashes need a key.
+        if dir.flags().contains(InodeFlags::ENCRYPT) {
+            let why = "an encrypted directory that ignores case";
+            return Err(Error::new(Errno::EOPNOTSUPP).context(why).into());
+        }
+        match NameEncoding::read(&self.sb.raw)? {
+            Some(encoding) if !encoding.accepts(name) => Err(Ext4Error::Invalid(
+                "a name that is not UTF-8, in a directory that ignores case and is strict",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says that a name in `dir` became something else.
+    pub(crate) fn forget_name(&self, dir: &Inode, name: &[u8]) {
+        self.names.forget(dir.ino, &self.name_key(dir, name));
     }
 
     /// The type that an entry stores for a file of this type.
