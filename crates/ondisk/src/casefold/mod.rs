@@ -87,7 +87,11 @@ fn lower_case(name: &[u8]) -> impl Iterator<Item = u8> {
 fn fold(name: &str) -> String {
     let mut folded = Ordered::default();
     for c in name.chars() {
-        fold_char(c, &mut |c| folded.push(c));
+        match contains(IGNORED, c.into()) {
+            // Marks behind it stay behind those before.
+            true => folded.put_marks(),
+            false => fold_char(c, &mut |c| folded.push(c)),
+        }
     }
     folded.finish()
 }
@@ -122,14 +126,11 @@ impl Ordered {
     }
 }
 
-/// Calls `put` for each character that one folds to, before they are put into order.
+/// Calls `put` for each character that one folds to which is not ignored, before they are put into order.
 fn fold_char(c: char, put: &mut impl FnMut(char)) {
     let code = u32::from(c);
     if code < FIRST_FOLDED {
         return put(c.to_ascii_lowercase());
-    }
-    if contains(IGNORED, code) {
-        return;
     }
     if let Some(parts) = hangul_parts(code) {
         return parts.into_iter().filter_map(char::from_u32).for_each(put);
@@ -219,6 +220,7 @@ mod tests {
             ("²", "2"),
             ("ａ", "a"),
             ("\u{301}\u{302}", "\u{302}\u{301}"),
+            ("a\u{301}\u{34f}\u{316}", "a\u{301}\u{316}"),
             // Upper case that came with Unicode 13 and 14.
             ("\u{a7c7}", "\u{a7c8}"),
             ("\u{2c2f}", "\u{2c5f}"),
