@@ -1,18 +1,15 @@
 //! Directories that ignore case: random operations against a map of folds, in every form that a directory has.
 use crate::*;
 use std::collections::BTreeMap;
-use uext4_ondisk::{InodeFlags, fold_name};
-use uext4_testkit::folding_names::Draw;
+use uext4_ondisk::{InodeFlags, crc32c, name_key};
+use uext4_testkit::folding_names::{Draw, make_folding, pairs, verdicts};
 
 const ROOT: Caller = Caller::root();
 
-/// Makes a directory that ignores case.
-fn folding(fs: &Ext4, dir: &InodeRef, name: &[u8]) -> InodeRef {
-    let made = fs.make(dir, name, &DIR);
-    let flags = fs.files.flags(&made) | InodeFlags::CASEFOLD;
-    fs.files.set_flags(&ROOT, &made, flags).expect("chattr +F");
-    made
-}
+/// What Linux 6.1 says of the pairs: the checksum of its letters, and how many of each there are.
+const KERNEL_VERDICTS: (u32, [usize; 6]) = (0, [0; 6]);
+/// The same with a strict encoding.
+const KERNEL_STRICT: (u32, [usize; 6]) = (0, [0; 6]);
 
 fn errno<T>(result: Result<T, uext4_vfs::Error>) -> Result<T, Errno> {
     result.map_err(|e| e.errno())
@@ -58,7 +55,7 @@ struct Model {
 
 impl Model {
     fn fold(name: &[u8]) -> Vec<u8> {
-        fold_name(name).into_owned()
+        name_key(name).into_owned()
     }
 
     fn get(&self, name: &[u8]) -> Result<Ino, Errno> {
@@ -171,7 +168,7 @@ fn random_operations_do_what_a_map_of_folds_does() {
         let path = image("32M", shape);
         let (mut model, mut draw) = (Model::default(), Draw::new(seed));
         let fs = path.mount();
-        let dir = folding(&fs, &fs.top(), b"d");
+        let dir = make_folding(&fs, &fs.top(), b"d");
         for _ in 0..steps {
             model.step(&fs, &dir, &mut draw);
         }
@@ -197,7 +194,7 @@ fn random_operations_do_what_a_map_of_folds_does() {
 fn one_of_the_spellings_of_a_name_is_made() {
     let path = image("32M", "-b 1024 -O casefold");
     let fs = path.mount();
-    let dir = folding(&fs, &fs.top(), b"d");
+    let dir = make_folding(&fs, &fs.top(), b"d");
     let made: Vec<usize> = std::thread::scope(|scope| {
         let spell = |thread: u32, i: u32| match thread {
             0 => format!("straße {i}"),
@@ -263,7 +260,7 @@ fn the_flag_is_of_empty_directories_and_inherited() {
     fs.make(&plain, b"nAme", &FILE);
     assert_eq!(lookup(&fs, &plain, b"name"), Err(Errno::ENOENT));
 
-    let dir = folding(&fs, &top, b"folding");
+    let dir = make_folding(&fs, &top, b"folding");
     let below = fs.make(&dir, b"Below", &DIR);
     assert!(fs.files.flags(&below).contains(InodeFlags::CASEFOLD));
     let file = fs.make(&below, b"File", &FILE);
@@ -288,7 +285,7 @@ fn a_rename_to_another_case_changes_the_spelling_alone() {
     ] {
         let path = image("16M", shape);
         let fs = path.mount();
-        let dir = folding(&fs, &fs.top(), b"d");
+        let dir = make_folding(&fs, &fs.top(), b"d");
         let ino = fs.make(&dir, b"readme", &FILE).ino;
         let below = fs.make(&dir, b"below", &DIR).ino;
         let rename = |old: &[u8], new: &[u8], flags| rename(&fs, &dir, old, new, flags);
@@ -322,7 +319,7 @@ fn what_is_not_utf8_is_refused_by_a_strict_encoding_alone() {
         let path = image("16M", &shape);
         let fs = path.mount();
         let top = fs.top();
-        let dir = folding(&fs, &top, b"d");
+        let dir = make_folding(&fs, &top, b"d");
         let file = fs.make(&dir, b"file", &FILE);
         let name = b"A\xff";
         assert_eq!(create(&fs, &dir, name, &FILE).map(drop), expected);
@@ -349,4 +346,25 @@ fn an_unknown_encoding_is_not_mounted() {
     let mounted = Ext4::mount(Arc::new(device), MountOptions::default());
     let why = mounted.err().expect("is refused").to_string();
     assert!(why.contains("encoding"), "{why}");
+}
+
+/// The verdicts of Linux 6.1 on 100,000 pairs of names, by their checksum: `tests/guest` compares all of them.
+#[test]
+fn a_hundred_thousand_names_get_the_verdicts_of_the_kernel() {
+    let pairs = pairs(100_000);
+    for (flags, recorded) in [
+        ("", KERNEL_VERDICTS),
+        (",encoding_flags=strict", KERNEL_STRICT),
+    ] {
+        let shape = format!("-b 4096 -O casefold,^has_journal -E encoding=utf8{flags}");
+        let path = image("32M", &shape);
+        let fs = path.mount();
+        let dir = make_folding(&fs, &fs.top(), b"d");
+        let verdicts = verdicts(&fs, &dir, &pairs);
+        let of = |letter| verdicts.iter().filter(|v| **v == letter).count();
+        let counts: [usize; 6] = [b'a', b'b', b'c', b'd', b'e', b'f'].map(of);
+        assert_eq!((crc32c(0, &verdicts), counts), recorded, "{flags}");
+        drop(dir);
+        path.end(fs);
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use uext4_ondisk::{
     Compat, DirFormat, DirLayout, FileType, HashParams, HashVersion, Incompat, InodeFlags,
-    NameEncoding, RoCompat, fold_name,
+    NameEncoding, RoCompat, hashed_name, name_key,
 };
 
 use crate::error::{MkfsError, Result};
@@ -134,7 +134,7 @@ fn check_folds(options: &MkfsOptions, tree: &Tree, id: NodeId) -> Result<()> {
             let what = format!("ignores case and is strict, and `{shown}` is not UTF-8");
             return Err(tree.unfit(id, what));
         }
-        if let Some(other) = folds.insert(fold_name(name), name) {
+        if let Some(other) = folds.insert(name_key(name), name) {
             let other = String::from_utf8_lossy(other);
             let what = format!("ignores case, and has `{other}` and `{shown}`");
             return Err(tree.unfit(id, what));
@@ -175,7 +175,7 @@ impl Needs {
                         check_folds(options, tree, id)?;
                     }
                     let hash = |name: &[u8]| match ignores_case {
-                        true => format.hash.hash_default(&fold_name(name)),
+                        true => format.hash.hash_default(&hashed_name(name)),
                         false => format.hash.hash_default(name),
                     };
                     let divided = format.dir.divide(entries.len(), &name, &hash, list_blocks);

@@ -175,7 +175,7 @@ impl<'c, 'd> DirWorker<'c, 'd> {
             };
             self.entry(dir, &d, bytes, at);
             if let Some(version) = hash.filter(|_| d.ino.0 != 0) {
-                let major = self.cx.sb.hash.hash(version, &dir.key(d.name)).major;
+                let major = self.cx.sb.hash.hash(version, &dir.hashed(d.name)).major;
                 span = if span == SPAN_EMPTY {
                     (major, major)
                 } else {

@@ -5,7 +5,7 @@ use crate::inode_table::InodeState;
 use crate::prelude::*;
 use crate::scan::{DirBlockFound, DirFound};
 use std::borrow::Cow;
-use uext4_ondisk::{ENCODING_STRICT, fold_name};
+use uext4_ondisk::{ENCODING_STRICT, hashed_name, name_key};
 use uext4_sync::atomic::AtomicU32;
 
 /// What a block of a directory holds, in place of its hashes. Hashes are even.
@@ -57,10 +57,18 @@ impl Dir {
         !(self.casefolded && self.encrypted)
     }
 
-    /// What a name is found by.
+    /// A key that names share if they are the same here.
     pub(crate) fn key<'n>(&self, name: &'n [u8]) -> Cow<'n, [u8]> {
         match self.folds_names() {
-            true => fold_name(name),
+            true => name_key(name),
+            false => Cow::Borrowed(name),
+        }
+    }
+
+    /// What of a name is hashed.
+    pub(crate) fn hashed<'n>(&self, name: &'n [u8]) -> Cow<'n, [u8]> {
+        match self.folds_names() {
+            true => hashed_name(name),
             false => Cow::Borrowed(name),
         }
     }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::fault::{Fault, FaultKind, Faults, printable};
 use crate::parallel;
 use std::borrow::Cow;
-use uext4_ondisk::{DIRENT_MIN, Pblk, dir_data_end, dir_entries, dir_has_tail, fold_name};
+use uext4_ondisk::{DIRENT_MIN, Pblk, dir_data_end, dir_entries, dir_has_tail, name_key};
 
 /// The names of a block, by where they are in it, found again by a short hash.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl NameAt {
 }
 
 /// A hash of a name: fast, and not the directory's.
-fn name_key(name: &[u8]) -> u64 {
+fn short_hash(name: &[u8]) -> u64 {
     const MUL: u64 = 0x9e37_79b9_7f4a_7c15;
     let (words, rest) = name.as_chunks::<8>();
     let step = |h: u64, w: u64| (h.rotate_left(23) ^ w).wrapping_mul(MUL);
@@ -67,11 +67,11 @@ impl NameSet {
         };
         let folds = self.folds;
         let fold = |name: NameAt| match folds {
-            true => fold_name(name.of(bytes)),
+            true => name_key(name.of(bytes)),
             false => Cow::Borrowed(name.of(bytes)),
         };
         let folded = fold(new);
-        new.key = name_key(&folded);
+        new.key = short_hash(&folded);
         let mask = self.slots.len().wrapping_sub(1);
         let mut i = (new.key >> 32) as usize & mask;
         // There are more slots than names that fit.
@@ -137,7 +137,7 @@ pub(crate) fn check_across(
     let mut block = vec![0; cx.block_size()];
     for (i, at) in blocks.iter().enumerate() {
         for_names(cx, *at, &mut block, |name| {
-            keys.push((name_key(&dir.key(name)), i as u32))
+            keys.push((short_hash(&dir.key(name)), i as u32))
         })?;
     }
     keys.sort_unstable();
@@ -158,7 +158,7 @@ pub(crate) fn check_across(
             let mut here = Vec::new();
             for_names(cx, *at, &mut block, |name| {
                 let name = dir.key(name);
-                if name_key(&name) == first.0 && !here.iter().any(|h| *h == *name) {
+                if short_hash(&name) == first.0 && !here.iter().any(|h| *h == *name) {
                     here.push(name.into_owned());
                 }
             })?;

@@ -62,6 +62,18 @@ pub trait FuseFileSystem: Send + Sync + 'static {
         VALID_SECONDS
     }
 
+    /// For how many seconds the kernel may cache what a name in `dir` names: not at all if a change of one name changes what another one
+    /// names, as the kernel drops only the name that a request has.
+    fn names_valid_s(&self, dir: &Node<Self>) -> u64 {
+        let _ = dir;
+        VALID_SECONDS
+    }
+
+    /// For how many seconds the kernel may cache that a directory has no such name.
+    fn absence_valid_s(&self) -> u64 {
+        VALID_SECONDS
+    }
+
     /// Answers an ioctl: writes its output to `out` and returns the output's length.
     ///
     /// # Errors

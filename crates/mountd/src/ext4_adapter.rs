@@ -5,9 +5,10 @@
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use uext4::unstable::ondisk::{Generation, InodeFlags};
+use uext4::unstable::ondisk::{Generation, Incompat, InodeFlags};
 use uext4::unstable::{Durations, Ext4, InodeRef};
 use uext4::{BlockDevice, Caller, Capabilities, Errno, Result};
+use uext4_fuse::filesystem::VALID_SECONDS;
 use uext4_fuse::handler::put;
 use uext4_fuse::{FuseFileSystem, Invalidation, IoctlCall};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -114,6 +115,23 @@ impl FuseFileSystem for Ext4Adapter {
 
     fn root_number(&self) -> u64 {
         self.root
+    }
+
+    /// A directory that ignores case has names that the kernel takes for others.
+    fn names_valid_s(&self, dir: &InodeRef) -> u64 {
+        match self.fs.files.flags(dir).contains(InodeFlags::CASEFOLD) {
+            true => 0,
+            false => VALID_SECONDS,
+        }
+    }
+
+    /// An empty directory may ignore case from now on; what it does not have then, the kernel would not ask for.
+    fn absence_valid_s(&self) -> u64 {
+        let superblock = self.fs.volume.superblock();
+        match superblock.incompat.contains(Incompat::CASEFOLD) {
+            true => 0,
+            false => VALID_SECONDS,
+        }
     }
 
     fn ioctl(

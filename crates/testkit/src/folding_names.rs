@@ -1,7 +1,10 @@
 //! Names for directories that ignore case: pairs that may be one name there, of all scripts, drawn from a seed.
 
+use crate::as_root::AsRoot;
+use crate::external::*;
+use crate::mke2fs::{DIR, FILE};
 use std::borrow::Cow;
-use uext4_ondisk::{NAME_MAX, fold_name};
+use uext4_ondisk::{InodeFlags, NAME_MAX, hashed_name, name_key};
 
 /// A name that is made, and one that is looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,9 +83,12 @@ const IGNORABLES: [(u32, u32); 12] = [
     (0xe0000, 0xe01ff),
 ];
 /// Bytes that are not UTF-8: alone, cut short, too long, a surrogate, beyond the last code point.
-const INVALID: [&[u8]; 9] = [
+const INVALID: [&[u8]; 12] = [
     b"\xff",
     b"\x80",
+    b"\xbf",
+    b"\xa4\x90",
+    b"\x9f",
     b"\xc3",
     b"\xe2\x82",
     b"\xf0\x9f\x98",
@@ -250,7 +256,7 @@ impl Draw {
 }
 
 fn folded(text: &str) -> String {
-    let fold: Cow<'_, [u8]> = fold_name(text.as_bytes());
+    let fold: Cow<'_, [u8]> = hashed_name(text.as_bytes());
     String::from_utf8_lossy(&fold).into_owned()
 }
 
@@ -285,4 +291,66 @@ pub fn pairs(count: usize) -> Vec<Pair> {
     }
     found.truncate(count);
     found
+}
+
+/// What a file system says of pairs in an empty directory, a letter for each, as `tests/guest/casefold/calls.rs` has them of the kernel: the first name is made,
+/// the second looked up, the first removed.
+///
+/// # Panics
+/// A call fails otherwise than a name that is refused.
+pub fn verdicts(fs: &Ext4, dir: &InodeRef, pairs: &[Pair]) -> Vec<u8> {
+    let root = Caller::root();
+    let verdict = |pair: &Pair| {
+        let made = FileSystem::create(fs, &root, dir, &pair.made, &FILE);
+        let made = made.map(|node| node.ino).map_err(|e| e.errno());
+        let sought = FileSystem::lookup(fs, &root, dir, &pair.sought);
+        let sought = sought.map(|node| node.ino).map_err(|e| e.errno());
+        let row = match made {
+            Ok(_) => 0,
+            Err(Errno::EINVAL) => 3,
+            Err(e) => panic!("create {:x?}: {e}", pair.made),
+        };
+        let column = match sought {
+            Ok(ino) if made == Ok(ino) => 0,
+            Err(Errno::ENOENT) => 1,
+            Err(Errno::EINVAL) => 2,
+            other => panic!("look up {:x?}: {other:?}", pair.sought),
+        };
+        if made.is_ok() {
+            fs.remove(dir, &pair.made);
+        }
+        b'a' + row + column
+    };
+    pairs.iter().map(verdict).collect()
+}
+
+/// So many names that are different ones, each with another that is the same.
+pub fn spellings(seed: u64, count: usize) -> Vec<Pair> {
+    let mut draw = Draw::new(seed);
+    let mut folds = HashSet::new();
+    let mut found = Vec::with_capacity(count);
+    while found.len() < count {
+        let made = draw.name();
+        let fold = name_key(&made).into_owned();
+        let other = (0..8).map(|_| draw.other(&made));
+        let mut same = other.filter(|other| *other != made && *name_key(other) == *fold);
+        if let Some(sought) = same.next()
+            && folds.insert(fold)
+        {
+            found.push(Pair { made, sought });
+        }
+    }
+    found
+}
+
+/// Makes a directory that ignores case.
+///
+/// # Panics
+/// It can't be made.
+pub fn make_folding(fs: &Ext4, dir: &InodeRef, name: &[u8]) -> InodeRef {
+    let made = fs.make(dir, name, &DIR);
+    let flags = fs.files.flags(&made) | InodeFlags::CASEFOLD;
+    let set = fs.files.set_flags(&Caller::root(), &made, flags);
+    set.unwrap_or_else(|e| panic!("chattr +F: {e}"));
+    made
 }

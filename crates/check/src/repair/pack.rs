@@ -7,7 +7,7 @@ use super::records::{self, Record};
 use crate::dirblock::kind_of;
 use crate::prelude::*;
 use uext4_ondisk::{
-    DIRENT_MIN, DirBlocks, DirFormat, Extent, Inode, NewDirent, dir_data_end, fold_name,
+    DIRENT_MIN, DirBlocks, DirFormat, Extent, Inode, NewDirent, dir_data_end, hashed_name,
 };
 
 /// Writes a directory anew, with checksums that start from `seed`, in a list of blocks or, if it `may_hash`, a hash tree; its entries may be
@@ -92,7 +92,7 @@ impl Directory {
         let ignores_case =
             cx.incompat(Incompat::CASEFOLD) && inode.flags.contains(InodeFlags::CASEFOLD);
         let hash = |name: &[u8]| match ignores_case {
-            true => sb.hash.hash_default(&fold_name(name)),
+            true => sb.hash.hash_default(&hashed_name(name)),
             false => sb.hash.hash_default(name),
         };
         let Ok(layout) = format.divide(records.len(), &name, &hash, 0) else {

@@ -5,7 +5,7 @@ use crate::directory::{Directory, Hit, Vacancy};
 use crate::inode::Inode;
 use crate::prelude::*;
 use std::borrow::Cow;
-use uext4_ondisk::{Dirent, HashVersion};
+use uext4_ondisk::{Dirent, HashVersion, fold_name, hashed_name};
 
 /// What an entry is searched by.
 #[derive(Clone, Debug)]
@@ -40,24 +40,31 @@ impl Directory {
     /// What a name in `dir` is searched by.
     #[inline]
     pub(super) fn sought<'n>(&self, dir: &Inode, name: &'n [u8]) -> Sought<'n> {
-        Sought {
-            key: self.volume.name_key(dir, name),
-            name: (!self.volume.ignores_case(dir)).then_some(name),
+        let fold = self.volume.ignores_case(dir).then(|| fold_name(name));
+        match fold.flatten() {
+            Some(key) => Sought { key, name: None },
+            None => Sought {
+                key: Cow::Borrowed(name),
+                name: Some(name),
+            },
         }
     }
 
     /// What the entry with this very name is searched by.
     pub(super) fn sought_exactly<'n>(&self, dir: &Inode, name: &'n [u8]) -> Sought<'n> {
         Sought {
-            key: self.volume.name_key(dir, name),
             name: Some(name),
+            ..self.sought(dir, name)
         }
     }
 
     /// The hash of a name in `dir`.
     pub(super) fn hash_name(&self, dir: &Inode, version: HashVersion, name: &[u8]) -> NameHash {
-        let key = self.volume.name_key(dir, name);
-        self.volume.sb.hash.hash(version, &key)
+        let hash = &self.volume.sb.hash;
+        match self.volume.ignores_case(dir) {
+            true => hash.hash(version, &hashed_name(name)),
+            false => hash.hash(version, name),
+        }
     }
 
     /// Whether two names in `dir` are one to a search.

@@ -101,7 +101,7 @@ impl Namei {
                 self.inodes.get_inode(parent)
             };
         }
-        self.volume.check_encoding(dir, name)?;
+        self.volume.check_sought(dir, name)?;
         let ignores_case = self.volume.ignores_case(dir);
         let key = self.volume.name_key(dir, name);
         let key = self.volume.names.key(dir.ino, &key);
@@ -240,6 +240,7 @@ impl Namei {
         if name == b"." || name == b".." {
             return Err(Ext4Error::Exists);
         }
+        self.volume.check_added(dir, name)?;
         let timed = probe::time(Stage::Create);
         let may_add = || {
             let attr = self.attributes.attr_snapshot(dir);
@@ -450,6 +451,7 @@ impl Namei {
         if name == b"." || name == b".." {
             return Err(Ext4Error::Exists);
         }
+        self.volume.check_added(dir, name)?;
         let may_add = || {
             check_alive(dir)?;
             let attr = self.attributes.attr(dir);
@@ -656,7 +658,7 @@ impl Namei {
         check_directory(dir)?;
         self.attributes.may_search(caller, dir)?;
         check_name(name)?;
-        self.volume.check_encoding(dir, name)
+        self.volume.check_sought(dir, name)
     }
 
     /// The most links an inode may have.

@@ -99,8 +99,9 @@ impl Namei {
                 return Err(Ext4Error::Busy("`.` and `..` are not renamed"));
             }
             check_name(name)?;
-            self.volume.check_encoding(dir, name)?;
+            self.volume.check_sought(dir, name)?;
         }
+        self.volume.check_added(new_dir, new_name)?;
         let old = Side {
             dir: old_dir,
             name: old_name,

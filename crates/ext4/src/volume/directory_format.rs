@@ -4,7 +4,7 @@ use crate::inode::Inode;
 use crate::prelude::*;
 use crate::volume::Volume;
 use std::borrow::Cow;
-use uext4_ondisk::{NameEncoding, dir_data_end, fold_name};
+use uext4_ondisk::{NameEncoding, dir_data_end, name_key};
 use uext4_vfs::errno::Error;
 
 impl Volume {
@@ -29,33 +29,51 @@ impl Volume {
         self.sb.incompat.contains(Incompat::CASEFOLD) && dir.flags().contains(InodeFlags::CASEFOLD)
     }
 
-    /// What a name in `dir` is found by: itself, or its fold.
+    /// A key that names in `dir` share if they are the same there.
     #[inline]
     pub(crate) fn name_key<'n>(&self, dir: &Inode, name: &'n [u8]) -> Cow<'n, [u8]> {
         match self.ignores_case(dir) {
-            true => fold_name(name),
+            true => name_key(name),
             false => Cow::Borrowed(name),
         }
     }
 
-    /// Refuses a name that the encoding of a directory that ignores case does not accept.
+    /// The encoding of names in a directory, if it ignores case.
     ///
     /// # Errors
-    /// `EINVAL`. `EOPNOTSUPP`: the directory is encrypted, too.
-    pub(crate) fn check_encoding(&self, dir: &Inode, name: &[u8]) -> Result<()> {
+    /// `EOPNOTSUPP`: the directory is encrypted, too, so that hashes need its key.
+    fn encoding_of(&self, dir: &Inode) -> Result<Option<NameEncoding>> {
         if !self.ignores_case(dir) {
-            return Ok(());
+            return Ok(None);
         }
-        // Their hashes need a key.
         if dir.flags().contains(InodeFlags::ENCRYPT) {
             let why = "an encrypted directory that ignores case";
             return Err(Error::new(Errno::EOPNOTSUPP).context(why).into());
         }
-        match NameEncoding::read(&self.sb.raw)? {
-            Some(encoding) if !encoding.accepts(name) => Err(Ext4Error::Invalid(
-                "a name that is not UTF-8, in a directory that ignores case and is strict",
-            )),
-            _ => Ok(()),
+        Ok(NameEncoding::read(&self.sb.raw)?)
+    }
+
+    /// Refuses to look up a name for which the encoding of a directory that ignores case has no fold.
+    ///
+    /// # Errors
+    /// `EINVAL`; those of an encrypted directory.
+    pub(crate) fn check_sought(&self, dir: &Inode, name: &[u8]) -> Result<()> {
+        let encoding = self.encoding_of(dir)?;
+        match encoding.is_none_or(|encoding| encoding.may_seek(name)) {
+            true => Ok(()),
+            false => Err(not_utf8()),
+        }
+    }
+
+    /// Refuses to add a name that the encoding of a directory that ignores case does not accept.
+    ///
+    /// # Errors
+    /// As [`Volume::check_sought`].
+    pub(crate) fn check_added(&self, dir: &Inode, name: &[u8]) -> Result<()> {
+        let encoding = self.encoding_of(dir)?;
+        match encoding.is_none_or(|encoding| encoding.accepts(name)) {
+            true => Ok(()),
+            false => Err(not_utf8()),
         }
     }
 
@@ -71,6 +89,10 @@ impl Volume {
             false => FileType::Unknown,
         }
     }
+}
+
+fn not_utf8() -> Ext4Error {
+    Ext4Error::Invalid("a name that is not UTF-8, in a directory that ignores case and is strict")
 }
 
 #[cfg(all(test, not(shuttle), not(loom)))]
