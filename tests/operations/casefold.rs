@@ -7,9 +7,9 @@ use uext4_testkit::folding_names::{Draw, make_folding, pairs, verdicts};
 const ROOT: Caller = Caller::root();
 
 /// What Linux 6.1 says of the pairs: the checksum of its letters, and how many of each there are.
-const KERNEL_VERDICTS: (u32, [usize; 6]) = (0, [0; 6]);
+const KERNEL_VERDICTS: (u32, [usize; 6]) = (0x210f_b90d, [64983, 35017, 0, 0, 0, 0]);
 /// The same with a strict encoding.
-const KERNEL_STRICT: (u32, [usize; 6]) = (0, [0; 6]);
+const KERNEL_STRICT: (u32, [usize; 6]) = (0xd9ef_d7b9, [59101, 28848, 0, 0, 3479, 8572]);
 
 fn errno<T>(result: Result<T, uext4_vfs::Error>) -> Result<T, Errno> {
     result.map_err(|e| e.errno())
