@@ -76,7 +76,7 @@ fn names_that_differ_in_case_only_are_twice_there() {
         let mut all = made(&names);
         all.extend(["Straße-1", "STRASSE-1"].map(Vec::from));
         let image = filled(&all, shape, false);
-        // e2fsck looks for them when it writes directories anew, which those in inodes are not.
+        // e2fsck finds them when it writes directories anew, which those in inodes are not.
         if !shape.contains("inline_data") {
             let copy = dir.path().join("copy.img");
             fs::copy(&image, &copy).expect("copy");

@@ -12,7 +12,6 @@
 //! before the hint disappear or grow: it returns an offset that the hint must not stay above.
 
 use crate::bytes::{le16, le32, put_le16, put_le32, round4};
-use crate::casefold::folds_to;
 use crate::checksum::{InodeSeed, crc32c};
 use crate::corrupt::{Corrupt, CorruptKind, Result};
 use crate::file_type::FileType;
@@ -247,24 +246,6 @@ pub fn dir_find<'a>(block: &'a [u8], data_end: usize, name: &[u8]) -> Result<Opt
         }
         prev = Some(at);
         at += h.rec_len;
-    }
-    Ok(None)
-}
-
-/// Finds a name by its fold, in a directory that ignores case.
-///
-/// # Errors
-/// The `Dir*` kind of a record on the way that is damaged.
-pub fn dir_find_folded<'a>(
-    block: &'a [u8],
-    data_end: usize,
-    folded: &[u8],
-) -> Result<Option<Dirent<'a>>> {
-    for d in dir_entries(block, data_end) {
-        let d = d?;
-        if d.ino.0 != 0 && folds_to(d.name, folded) {
-            return Ok(Some(d));
-        }
     }
     Ok(None)
 }

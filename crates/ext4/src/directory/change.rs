@@ -77,7 +77,9 @@ impl Directory {
         }
         if blocks == 1 && self.volume.sb.compat.contains(Compat::DIR_INDEX) {
             self.make_hashed(handle, dir)?;
-            let hash = self.hash_name(dir, self.volume.sb.hash.version, name);
+            let hash = self
+                .volume
+                .hash_name(dir, self.volume.sb.hash.version, name);
             let path = self.descend(dir, hash.major)?;
             let leaf = self.leaf_of(dir, &path)?;
             return self.insert_hashed(handle, dir, &path, &leaf, hash, name, ino, file_type);
@@ -335,7 +337,7 @@ impl Directory {
             let d = d.map_err(|e| e.ino(dir.ino))?;
             if d.ino.0 != 0 && !d.is_dot_or_dotdot() {
                 records.push(Record {
-                    hash: self.hash_name(dir, version, d.name),
+                    hash: self.volume.hash_name(dir, version, d.name),
                     ino: d.ino,
                     file_type: d.file_type,
                     name: d.name,

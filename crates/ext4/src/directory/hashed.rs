@@ -1,9 +1,9 @@
 //! The way down the tree of hashes, and making room in it.
 
-use crate::directory::search::Sought;
 use crate::directory::{Directory, Found, Role, Vacancy};
 use crate::inode::Inode;
 use crate::prelude::*;
+use crate::volume::sought::Sought;
 use uext4_ondisk::{DxEntry, DxFull, DxRootInfo, DxView, DxViewMut, HashVersion};
 
 /// More levels than any tree has.
@@ -68,6 +68,25 @@ impl Directory {
             hash,
             path: Some((path, leaf)),
         }))
+    }
+
+    /// Where an entry of `name` goes beside one that a search takes for the same.
+    ///
+    /// # Locks
+    /// The caller holds the directory's `ilock` alone.
+    pub(crate) fn vacancy_beside(&self, dir: &Inode, name: &[u8]) -> Result<Vacancy> {
+        if !self.is_hashed(dir) {
+            return Ok(Vacancy {
+                hash: NameHash::default(),
+                path: None,
+            });
+        }
+        let (path, hash) = self.way_to(dir, &self.volume.sought(dir, name))?;
+        let leaf = self.leaf_of(dir, &path)?;
+        Ok(Vacancy {
+            hash,
+            path: Some((path, leaf)),
+        })
     }
 
     pub(super) fn tree_hash(&self, dir: &Inode) -> Result<HashVersion> {

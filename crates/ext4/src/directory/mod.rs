@@ -18,13 +18,11 @@
 //! | `hashed` | the way down the tree, splitting |
 //! | `change` | adding, removing and changing entries |
 //! | `shared` | changes of entries beside others |
-//! | `search` | what an entry is searched by |
 //! | `list` | reading a directory in the order of hashes |
 
 mod change;
 mod hashed;
 mod list;
-pub(crate) mod search;
 pub(crate) mod shared;
 
 use crate::block_allocator::BlockAllocator;
@@ -35,8 +33,8 @@ use crate::kinds;
 use crate::mapping::Mapping;
 use crate::prelude::*;
 use crate::volume::Volume;
+use crate::volume::sought::Sought;
 use hashed::DxPath;
-use search::Sought;
 use uext4_ondisk::{Dirent, DxRootInfo, DxView};
 
 /// The longest name, in bytes.
@@ -203,7 +201,7 @@ impl Directory {
     /// # Locks
     /// The caller holds the directory's `ilock`.
     pub(crate) fn dir_look_up(&self, dir: &Inode, name: &[u8]) -> Result<Found> {
-        self.look_up(dir, &self.sought(dir, name))
+        self.look_up(dir, &self.volume.sought(dir, name))
     }
 
     /// Looks up the entry that has this very name, in a directory that ignores case, too.
@@ -211,7 +209,7 @@ impl Directory {
     /// # Locks
     /// The caller holds the directory's `ilock`.
     pub(crate) fn dir_look_up_exact(&self, dir: &Inode, name: &[u8]) -> Result<Found> {
-        self.look_up(dir, &self.sought_exactly(dir, name))
+        self.look_up(dir, &self.volume.sought_exactly(dir, name))
     }
 
     fn look_up(&self, dir: &Inode, sought: &Sought<'_>) -> Result<Found> {
@@ -263,6 +261,20 @@ impl Directory {
         let content = leaf.read();
         let found = sought.find(content.data(), self.volume.dir_end())?;
         Ok(found.map(|d| Hit::new(leaf, &d)))
+    }
+
+    /// The name that an entry has on disk.
+    ///
+    /// # Locks
+    /// The caller has held the directory's `ilock` alone, or the leaf, since the entry was found.
+    pub(crate) fn stored_name(&self, dir: &Inode, hit: &Hit) -> Result<Vec<u8>> {
+        let Some(leaf) = &hit.leaf else {
+            return self.inline.inline_name(dir, hit.offset);
+        };
+        let content = leaf.read();
+        let mut at_hit = dir_entries(content.data(), self.volume.dir_end()).starting_at(hit.offset);
+        let entry = at_hit.next().transpose().map_err(|e| e.ino(dir.ino))?;
+        Ok(entry.map_or_else(Vec::new, |d| d.name.to_vec()))
     }
 
     /// The parent that a directory's `..` names.

@@ -11,11 +11,11 @@
 //! A directory whose leaf was split for a name that never came is as good as before.
 
 use crate::directory::hashed::DxPath;
-use crate::directory::search::Sought;
 use crate::directory::{Directory, Found, Hit, Vacancy};
 use crate::inode::Inode;
 use crate::options::dir_lock_variant::DirLockVariant;
 use crate::prelude::*;
+use crate::volume::sought::Sought;
 use uext4_jbd2::buffer::OwnedChange;
 use uext4_sync::MutexGuard;
 use uext4_vfs::ilock::try_ilock;
@@ -229,7 +229,7 @@ impl Directory {
 
     /// The leaf where a name is or would be; it may change until it is locked and [`Directory::settle`] was called.
     fn place_of<'a>(&self, dir: &'a Inode, name: &'a [u8]) -> Result<Place<'a>> {
-        let sought = self.sought(dir, name);
+        let sought = self.volume.sought(dir, name);
         let edition = dir.blocks().tree_edition();
         let (path, hash) = self.in_still_tree(dir, |_| false, || self.way_to(dir, &sought))?;
         let leaf = self.leaf_of(dir, &path)?;

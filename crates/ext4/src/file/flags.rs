@@ -149,18 +149,22 @@ impl FileIo {
         if moves {
             self.check_project_room(inode)?;
         }
+        self.store_flags(inode, wanted, moves.then_some(project))
+    }
+
+    /// Stores flags, and the project if it changes.
+    fn store_flags(&self, inode: &InodeRef, flags: InodeFlags, project: Option<u32>) -> Result<()> {
         let time = now();
         self.volume.with_handle(1, |handle| {
             self.table.update_inode(inode, handle, |disk| {
-                disk.flags = wanted;
-                disk.projid = if moves { project } else { disk.projid };
+                disk.flags = flags;
+                disk.projid = project.unwrap_or(disk.projid);
                 disk.ctime = time;
                 disk.version = disk.version.wrapping_add(1);
             })
         })?;
-        if changed.contains(InodeFlags::CASEFOLD) {
-            self.volume.names.forget_passage(inode);
-        }
+        // It may ignore case from now on.
+        self.volume.names.forget_passage(inode);
         Ok(())
     }
 

@@ -4,10 +4,10 @@
 //! The parts are the records in `i_block` after the parent's number, and those in the attribute, which may
 //! be none. An offset of a record counts from the start of all data, so it says which part it is in.
 
-use crate::directory::search::Sought;
 use crate::inline::{Entry, IN_BLOCK, InlineData, PARENT};
 use crate::inode::Inode;
 use crate::prelude::*;
+use crate::volume::sought::Sought;
 use uext4_ondisk::{Dirent, dir_block_init, dir_insert, dir_remove, dir_set_ino};
 
 /// The parts of `len` bytes of data.

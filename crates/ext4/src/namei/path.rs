@@ -51,7 +51,7 @@ impl Namei {
             if next.is_last && (!with_last || next.end != path.len()) || is_dots(next.name) {
                 break;
             }
-            // A directory that ignores case is no passage.
+            // Directories that ignore case have no passage.
             let key = match at == start.ino {
                 true => names.key(at, &self.volume.name_key(start, next.name)),
                 false => names.key(at, next.name),

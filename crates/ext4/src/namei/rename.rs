@@ -475,7 +475,7 @@ impl Namei {
         let is_one = dir.ino == new.dir.ino
             && old.name != new.name
             && self.volume.ignores_case(dir)
-            && self.directories.are_same(dir, old.name, new.name);
+            && self.volume.are_same(dir, old.name, new.name);
         if !is_one || !flags.is_empty() {
             return Ok(None);
         }

@@ -18,6 +18,7 @@
 mod tables;
 
 use crate::corrupt::FormatError;
+use crate::dirent::{Dirent, dir_entries};
 use crate::features::Incompat;
 use crate::raw_superblock::RawSuperblock;
 use std::borrow::Cow;
@@ -99,6 +100,24 @@ pub fn folds_to(name: &[u8], folded: &[u8]) -> bool {
         return name.len() == folded.len() && lower.eq(folded.iter().copied());
     }
     fold_name(name).is_some_and(|fold| *fold == *folded)
+}
+
+/// Finds a name by its fold, in a directory that ignores case.
+///
+/// # Errors
+/// The `Dir*` kind of a record on the way that is damaged.
+pub fn dir_find_folded<'a>(
+    block: &'a [u8],
+    data_end: usize,
+    folded: &[u8],
+) -> crate::corrupt::Result<Option<Dirent<'a>>> {
+    for d in dir_entries(block, data_end) {
+        let d = d?;
+        if d.ino.0 != 0 && folds_to(d.name, folded) {
+            return Ok(Some(d));
+        }
+    }
+    Ok(None)
 }
 
 fn fold(name: &[u8]) -> Option<Vec<u8>> {
@@ -210,7 +229,7 @@ fn fold_char(c: char, put: &mut impl FnMut(char)) {
     put(to.unwrap_or(c));
 }
 
-/// Leading consonant, vowel and trailing consonant of a syllable; the last is no character if there is none.
+/// Leading consonant, vowel and trailing consonant of a syllable; where there is no trailing one, the last is not a code point.
 fn hangul_parts(code: u32) -> Option<[u32; 3]> {
     const SYLLABLES: u32 = 0xac00;
     const SYLLABLES_COUNT: u32 = 11172;
