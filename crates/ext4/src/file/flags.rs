@@ -71,8 +71,8 @@ impl FileIo {
     /// `EPERM`: not the owner; without the capability `LINUX_IMMUTABLE`, and immutable or append-only
     /// would change, or without `SYS_RESOURCE` data journaling; an immutable file, and anything else would change. `EOPNOTSUPP`: a flag that
     /// cannot be set, or only on a directory, or that would change how data is kept (extents), or direct access beside journaled data or data in the inode. `ENOTTY`: not a regular file or directory. `EROFS`.
-    /// Of the flag to ignore case, `ENOTEMPTY`: a directory with entries; `ENOTDIR`: a file; `EOPNOTSUPP`: no feature `casefold`, or an
-    /// encrypted directory.
+    /// Of the flag to ignore case, `ENOTEMPTY`: a directory with entries; `EOPNOTSUPP`: a file, no feature `casefold`, or an encrypted
+    /// directory; `ENOTDIR`: a damaged file that has it.
     pub fn set_flags(&self, caller: &Caller, inode: &InodeRef, flags: InodeFlags) -> Result<()> {
         self.set_flags_and_project(caller, inode, Some(flags), None)
     }
@@ -116,9 +116,6 @@ impl FileIo {
         if project == u32::MAX {
             return Err(Ext4Error::Invalid("all ones are not a project"));
         }
-        if (before ^ flags).contains(InodeFlags::CASEFOLD) {
-            self.may_change_casefold(inode)?;
-        }
         if !of_kind.contains(flags) {
             return Err(Error::new(Errno::EOPNOTSUPP).into());
         }
@@ -138,6 +135,9 @@ impl FileIo {
         let is_journaling = changed.contains(InodeFlags::JOURNAL_DATA);
         if is_journaling && !caller.has(Capabilities::SYS_RESOURCE) {
             return Err(Ext4Error::NotPermitted);
+        }
+        if changed.contains(InodeFlags::CASEFOLD) {
+            self.may_change_casefold(inode)?;
         }
         if !are_compatible(inode.file_type, before, wanted) {
             let why = "direct access to data that is in the journal or the inode";
