@@ -282,7 +282,7 @@ pub fn pairs(count: usize) -> Vec<Pair> {
             });
         }
     }
-    let mut draw = Draw::new(12_1);
+    let mut draw = Draw::new(121);
     while found.len() < count {
         let (made, sought) = draw.pair();
         if is_name(&made) && is_name(&sought) {
