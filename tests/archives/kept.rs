@@ -88,6 +88,52 @@ fn flags_and_projects_are_kept() {
 }
 
 #[test]
+fn directories_that_ignore_case_are_kept() {
+    let (fs, _, _) = image(vec![], "casefold");
+    fs.create_dir("/d").unwrap();
+    set(&fs, "/d", InodeFlags::CASEFOLD);
+    for i in 0..600 {
+        fs.write(format!("/d/Größe {i}"), b"data").unwrap();
+    }
+    fs.create_dir("/d/Below").unwrap();
+    let (again, _, warnings) = image(vec![tree("", fs.clone())], "");
+    assert_eq!(warnings, [""; 0]);
+    for i in 0..600 {
+        assert_eq!(again.read(format!("/D/../d/GRÖSSE {i}")).ok(), None);
+        assert_eq!(again.read(format!("/d/GRÖSSE {i}")).unwrap(), b"data");
+    }
+    assert!(
+        again
+            .flags("/d/BELOW")
+            .unwrap()
+            .contains(InodeFlags::CASEFOLD)
+    );
+    again.write("/d/GRÖSSE 7", b"other").unwrap();
+    assert_eq!(
+        fs.read_dir("/d").unwrap().count(),
+        again.read_dir("/d").unwrap().count()
+    );
+
+    // Names that are one there, of another source.
+    let file = SourceFile::new("grösse 8", 1, regular(None));
+    let from = vec![tree("", fs.clone()), tree("/d", Files(vec![file]))];
+    let why = device(&options(from)).unwrap_err().to_string();
+    assert!(
+        why.contains("`grösse 8`") && why.contains("`Größe 8`"),
+        "{why}"
+    );
+    // Of which a strict encoding has no other.
+    fs.write(Path::new(std::ffi::OsStr::from_bytes(b"/d/\xff")), b"")
+        .unwrap();
+    let strict = MkfsOptions {
+        strict_names: true,
+        ..options(vec![tree("", fs)])
+    };
+    let why = device(&strict).unwrap_err().to_string();
+    assert!(why.contains("is not UTF-8"), "{why}");
+}
+
+#[test]
 fn projects_without_room_are_a_warning() {
     let mut file = SourceFile::new("file", 1, regular(None));
     file.project = 7;

@@ -2,6 +2,7 @@
 //!
 //! `UEXT4_GUEST=1` asks for them; they boot QEMU, and need root and Debian's packages.
 
+mod casefold;
 mod debian;
 mod dm_verity;
 mod images;

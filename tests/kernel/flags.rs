@@ -7,7 +7,7 @@ use uext4_vfs::{OpenFile, OpenFlags};
 
 /// Flags that Linux can change and this file system doesn't: how data is kept, and one that means nothing
 /// any more (docs/SEMANTICS.md).
-const KEPT: u32 = 0x40_0000 | InodeFlags::EXTENTS.union(InodeFlags::CASEFOLD).bits();
+const KEPT: u32 = 0x40_0000 | InodeFlags::EXTENTS.bits();
 
 /// The flags, or an errno.
 type Answer = Result<u32, i32>;

@@ -3,6 +3,7 @@
 mod basic;
 mod block_allocation;
 mod block_map;
+mod casefold;
 mod direct_io;
 mod direct_io_review;
 mod directory_positions;

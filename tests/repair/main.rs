@@ -1,6 +1,7 @@
 //! Repairs of damaged images: against e2fsck, interrupted, and without questions; changes of settings.
 
 mod as_e2fsck;
+mod casefold;
 mod defragment;
 mod grow;
 mod interrupted;

@@ -6,9 +6,9 @@
 //! blocks, journal and orphan file sizes) were measured from images that mke2fs 1.47.0 made.
 
 use uext4_ondisk::{
-    Compat, CsumSeed, ErrorsBehaviour, FLAG_SIGNED_HASH, Geometry, GroupNo, HashVersion, Incompat,
-    MMP_INTERVAL_DEFAULT, Pblk, RawSuperblock, RoCompat, STATE_CLEAN, Superblock,
-    journal_blocks_default, orphan_file_blocks_default,
+    Compat, CsumSeed, ENCODING_STRICT, ENCODING_UTF8_12_1, ErrorsBehaviour, FLAG_SIGNED_HASH,
+    Geometry, GroupNo, HashVersion, Incompat, MMP_INTERVAL_DEFAULT, Pblk, RawSuperblock, RoCompat,
+    STATE_CLEAN, Superblock, journal_blocks_default, orphan_file_blocks_default,
 };
 
 use crate::error::{MkfsError, Result};
@@ -22,8 +22,6 @@ const LAST_GROUP_SPARE: u64 = 50;
 const INODES_BY_RATIO_MAX: u64 = (1 << 32) - (1 << 26);
 /// AES-256-XTS for contents and AES-256-CTS for names.
 const ENCRYPT_ALGOS: (u8, u8) = (1, 4);
-/// Names in Unicode 12.1.
-const ENCODING_UTF8: u16 = 1;
 /// Blocks of the journal for each that fast commits get on top.
 const JOURNAL_PER_FAST_COMMIT: u32 = 64;
 /// Bytes of inode fields beyond 128 that new inodes get.
@@ -428,7 +426,10 @@ fn set_feature_fields(raw: &mut RawSuperblock, options: &MkfsOptions, features: 
         (*contents, *names) = ENCRYPT_ALGOS;
     }
     if features.incompat.contains(Incompat::CASEFOLD) {
-        raw.encoding = ENCODING_UTF8.into();
+        raw.encoding = ENCODING_UTF8_12_1.into();
+        if options.strict_names {
+            raw.encoding_flags = ENCODING_STRICT.into();
+        }
     }
 }
 

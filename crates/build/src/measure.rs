@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use uext4_ondisk::{
-    Compat, DirFormat, DirLayout, FileType, HashParams, HashVersion, Incompat, RoCompat,
+    Compat, DirFormat, DirLayout, FileType, HashParams, HashVersion, Incompat, InodeFlags,
+    NameEncoding, RoCompat, hashed_name, name_key,
 };
 
 use crate::error::{MkfsError, Result};
@@ -122,6 +123,28 @@ fn lost_and_found_blocks(options: &MkfsOptions) -> u32 {
     blocks.saturating_sub(u32::from(inline))
 }
 
+/// Refuses a directory that ignores case with names that are one there, or that its encoding does not accept.
+fn check_folds(options: &MkfsOptions, tree: &Tree, id: NodeId) -> Result<()> {
+    let encoding = NameEncoding {
+        strict: options.strict_names,
+    };
+    let mut folds = HashMap::new();
+    for entry in tree.entries_of(id) {
+        let name = tree.bytes(entry.name);
+        let shown = String::from_utf8_lossy(name);
+        if !encoding.accepts(name) {
+            let what = format!("ignores case and is strict, and `{shown}` is not UTF-8");
+            return Err(tree.unfit(id, what));
+        }
+        if let Some(other) = folds.insert(name_key(name), name) {
+            let other = String::from_utf8_lossy(other);
+            let what = format!("ignores case, and has `{other}` and `{shown}`");
+            return Err(tree.unfit(id, what));
+        }
+    }
+    Ok(())
+}
+
 impl Needs {
     /// Measures a tree.
     ///
@@ -149,7 +172,14 @@ impl Needs {
                     };
                     let entries = tree.entries_of(id);
                     let name = |i: usize| tree.bytes(entries[i].name);
-                    let hash = |name: &[u8]| format.hash.hash_default(name);
+                    let ignores_case = node.attributes.flags.contains(InodeFlags::CASEFOLD);
+                    if ignores_case {
+                        check_folds(options, tree, id)?;
+                    }
+                    let hash = |name: &[u8]| match ignores_case {
+                        true => format.hash.hash_default(&hashed_name(name)),
+                        false => format.hash.hash_default(name),
+                    };
                     let divided = format.dir.divide(entries.len(), &name, &hash, list_blocks);
                     let layout = divided.map_err(|_| tree.unfit(id, "too many names"))?;
                     let blocks = layout.as_ref().map_or(1, |l| u64::from(l.blocks()));

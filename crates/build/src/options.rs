@@ -112,6 +112,8 @@ pub struct MkfsOptions {
     pub stride: u16,
     /// Blocks of a stripe of a RAID; 0 means unknown.
     pub stripe_width: u32,
+    /// Names that are not UTF-8 are refused in directories that ignore case, with the feature `casefold`.
+    pub strict_names: bool,
     /// A hash tree of dm-verity behind the image.
     pub verity: Option<VerityOptions>,
 }
@@ -153,6 +155,7 @@ impl Default for MkfsOptions {
             hash_seed: None,
             stride: 0,
             stripe_width: 0,
+            strict_names: false,
             verity: None,
         }
     }

@@ -1,6 +1,6 @@
 //! An image that is planned: every place is known, nothing is written.
 
-use uext4_ondisk::{GOOD_OLD_INODE_SIZE, GroupNo, Incompat, Ino, RoCompat};
+use uext4_ondisk::{GOOD_OLD_INODE_SIZE, GroupNo, Incompat, Ino, InodeFlags, RoCompat};
 
 use crate::error::{MkfsError, Result};
 use crate::layout::{Layout, Request, inodes_by_ratio};
@@ -85,6 +85,9 @@ impl Plan {
             lost_and_found.map_err(|other| tree.unfit(other, "must be a directory"))?;
         describe(&options, manifest.as_ref(), &mut tree)?;
         drop_fs_verity(&mut tree, &options);
+        if ignores_case(&tree) {
+            options.features.incompat.insert(Incompat::CASEFOLD);
+        }
         if has_projects(&mut tree, options.inode_size) {
             options.features.ro_compat.insert(RoCompat::PROJECT);
         }
@@ -208,6 +211,12 @@ fn drop_fs_verity(tree: &mut Tree, options: &MkfsOptions) {
         let warning = format!("fs-verity of files is not kept, {lost} in number: {why}");
         tree.warnings.push(warning);
     }
+}
+
+/// Whether a directory ignores case.
+fn ignores_case(tree: &Tree) -> bool {
+    let mut nodes = tree.nodes.iter();
+    nodes.any(|node| node.attributes.flags.contains(InodeFlags::CASEFOLD))
 }
 
 /// Whether a file has a project; inodes without room for one lose theirs.

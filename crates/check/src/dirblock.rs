@@ -75,7 +75,7 @@ impl<'c, 'd> DirWorker<'c, 'd> {
                 self.fault(kind, dir, at, "file type");
             }
             if kind == DxKind::Root {
-                self.names.clear(bytes.len());
+                self.names.clear(bytes.len(), dir.folds_names());
                 self.first_block(dir, bytes, bytes.len(), at);
             }
             return;
@@ -85,11 +85,11 @@ impl<'c, 'd> DirWorker<'c, 'd> {
             self.faults.push(e.ino(dir.ino).pblk(at));
         }
         let end = dir_data_end(bytes.len(), has_tail && dir_has_tail(bytes));
-        self.names.clear(bytes.len());
+        self.names.clear(bytes.len(), dir.folds_names());
         if b.lblk == Lblk(0) {
             self.first_block(dir, bytes, end, at);
         } else {
-            let hash = dir.tree.filter(|_| !dir.casefolded).map(|t| t.0);
+            let hash = dir.tree.filter(|_| dir.has_plain_hashes()).map(|t| t.0);
             let span = self.entries(dir, bytes, end, at, hash);
             self.dirs.set_span(i, span);
         }
@@ -175,7 +175,7 @@ impl<'c, 'd> DirWorker<'c, 'd> {
             };
             self.entry(dir, &d, bytes, at);
             if let Some(version) = hash.filter(|_| d.ino.0 != 0) {
-                let major = self.cx.sb.hash.hash(version, d.name).major;
+                let major = self.cx.sb.hash.hash(version, &dir.hashed(d.name)).major;
                 span = if span == SPAN_EMPTY {
                     (major, major)
                 } else {

@@ -5,6 +5,7 @@ use crate::inode_table::InodeState;
 use crate::prelude::*;
 use crate::scan::{DirBlockFound, DirFound};
 use std::borrow::Cow;
+use uext4_ondisk::{ENCODING_STRICT, hashed_name, name_key};
 use uext4_sync::atomic::AtomicU32;
 
 /// What a block of a directory holds, in place of its hashes. Hashes are even.
@@ -16,8 +17,6 @@ pub(crate) const SPAN_NODE: (u32, u32) = (3, 0);
 
 /// Bytes of an encrypted name at least.
 const ENCRYPTED_NAME_MIN: usize = 16;
-/// Flag of the encoding: names that are not valid in it are refused.
-const ENCODING_STRICT: u16 = 1;
 
 /// A directory.
 #[derive(Debug)]
@@ -48,8 +47,33 @@ impl Dir {
         !self.encrypted || state.encrypted() || !types.contains(&state.file_type())
     }
 
-    /// The name, with `.` in place of bytes that it may not have; `None` if it can't be a name. What the encoding has no characters for is
-    /// not known.
+    /// Whether names are found by their folds. Those that are encrypted, too, have folds that only their key shows.
+    pub(crate) fn folds_names(&self) -> bool {
+        self.casefolded && !self.encrypted
+    }
+
+    /// Whether the hashes of its tree need no key.
+    pub(crate) fn has_plain_hashes(&self) -> bool {
+        !(self.casefolded && self.encrypted)
+    }
+
+    /// A key that names share if they are the same here.
+    pub(crate) fn key<'n>(&self, name: &'n [u8]) -> Cow<'n, [u8]> {
+        match self.folds_names() {
+            true => name_key(name),
+            false => Cow::Borrowed(name),
+        }
+    }
+
+    /// What of a name is hashed.
+    pub(crate) fn hashed<'n>(&self, name: &'n [u8]) -> Cow<'n, [u8]> {
+        match self.folds_names() {
+            true => hashed_name(name),
+            false => Cow::Borrowed(name),
+        }
+    }
+
+    /// The name, with `.` in place of bytes that it may not have; `None` if it can't be a name.
     pub(crate) fn legal_name<'n>(&self, cx: &Context<'_>, name: &'n [u8]) -> Option<Cow<'n, [u8]>> {
         if self.encrypted {
             return (name.len() >= ENCRYPTED_NAME_MIN).then_some(Cow::Borrowed(name));

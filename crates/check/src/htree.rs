@@ -209,7 +209,7 @@ impl Tree<'_, '_> {
 
     fn leaf(&mut self, i: usize, at: Pblk, range: Range) {
         let span @ (min, max) = self.dirs.span(i);
-        if span == SPAN_EMPTY || span == SPAN_UNREAD || self.dir.casefolded {
+        if span == SPAN_EMPTY || span == SPAN_UNREAD || !self.dir.has_plain_hashes() {
             return;
         }
         let above = range

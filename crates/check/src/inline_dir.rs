@@ -98,7 +98,7 @@ impl DirWorker<'_, '_> {
         let first = inode.i_block.get(PARENT_BYTES..).unwrap_or(&[]);
         let mut all = first.to_vec();
         all.extend_from_slice(rest(&raw).unwrap_or(&[]));
-        self.names.clear(all.len());
+        self.names.clear(all.len(), dir.folds_names());
         self.entries(dir, &all, first.len(), at, None);
         self.entries_from(dir, &all, first.len(), all.len(), at, None);
         self.check_names(dir, &all, at);

@@ -289,7 +289,8 @@ impl Scanner<'_, '_> {
                 && cx.sb.compat.contains(Compat::DIR_INDEX),
             inline: inode.flags.contains(InodeFlags::INLINE_DATA),
             encrypted: inode.flags.contains(InodeFlags::ENCRYPT),
-            casefolded: inode.flags.contains(InodeFlags::CASEFOLD),
+            casefolded: inode.flags.contains(InodeFlags::CASEFOLD)
+                && cx.incompat(Incompat::CASEFOLD),
         });
     }
 

@@ -6,11 +6,10 @@ use crate::prelude::*;
 use crate::view::View;
 use std::time::{SystemTime, UNIX_EPOCH};
 use uext4_ondisk::{
-    FormatError, GroupCsum, GroupFlags, Mmp, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE,
+    ENCODING_UTF8_12_1, FormatError, GroupCsum, GroupFlags, Mmp, RawSuperblock, SUPERBLOCK_OFFSET,
+    SUPERBLOCK_SIZE,
 };
 
-/// The only encoding of names that there is.
-const ENCODING_UTF8: u16 = 1;
 /// The last sequence number of a mounted file system, and the mark of an unmounted one.
 const MMP_SEQ_MAX: u32 = 0xe24d_4d4f;
 const MMP_CLEAN: u32 = 0xff4d_4d50;
@@ -139,7 +138,7 @@ fn refuse_features(sb: &Superblock) -> Result<()> {
         return Err(CheckError::Unsupported(unknown.describe()));
     }
     let encoding = sb.raw.encoding.get();
-    if sb.incompat.contains(Incompat::CASEFOLD) && encoding != ENCODING_UTF8 {
+    if sb.incompat.contains(Incompat::CASEFOLD) && encoding != ENCODING_UTF8_12_1 {
         let what = format!("names in encoding {encoding}");
         return Err(CheckError::Unsupported(what));
     }

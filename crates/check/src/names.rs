@@ -5,7 +5,8 @@ use crate::dirs::{Dir, Dirs};
 use crate::error::Result;
 use crate::fault::{Fault, FaultKind, Faults, printable};
 use crate::parallel;
-use uext4_ondisk::{DIRENT_MIN, Pblk, dir_data_end, dir_entries, dir_has_tail};
+use std::borrow::Cow;
+use uext4_ondisk::{DIRENT_MIN, Pblk, dir_data_end, dir_entries, dir_has_tail, name_key};
 
 /// The names of a block, by where they are in it, found again by a short hash.
 #[derive(Debug, Default)]
@@ -15,6 +16,8 @@ pub(crate) struct NameSet {
     slots: Vec<u32>,
     /// Where names that were there before are.
     duplicate: Option<NameAt>,
+    /// Names are the same if their folds are.
+    folds: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +35,7 @@ impl NameAt {
 }
 
 /// A hash of a name: fast, and not the directory's.
-fn name_key(name: &[u8]) -> u64 {
+fn short_hash(name: &[u8]) -> u64 {
     const MUL: u64 = 0x9e37_79b9_7f4a_7c15;
     let (words, rest) = name.as_chunks::<8>();
     let step = |h: u64, w: u64| (h.rotate_left(23) ^ w).wrapping_mul(MUL);
@@ -44,8 +47,9 @@ fn name_key(name: &[u8]) -> u64 {
 }
 
 impl NameSet {
-    /// Makes room for the names of `len` bytes of records.
-    pub(crate) fn clear(&mut self, len: usize) {
+    /// Makes room for the names of `len` bytes of records, which are the same if their folds are, if it `folds`.
+    pub(crate) fn clear(&mut self, len: usize, folds: bool) {
+        self.folds = folds;
         self.names.clear();
         self.duplicate = None;
         self.slots.clear();
@@ -61,7 +65,13 @@ impl NameSet {
             at,
             len: len as u16,
         };
-        new.key = name_key(new.of(bytes));
+        let folds = self.folds;
+        let fold = |name: NameAt| match folds {
+            true => name_key(name.of(bytes)),
+            false => Cow::Borrowed(name.of(bytes)),
+        };
+        let folded = fold(new);
+        new.key = short_hash(&folded);
         let mask = self.slots.len().wrapping_sub(1);
         let mut i = (new.key >> 32) as usize & mask;
         // There are more slots than names that fit.
@@ -74,7 +84,7 @@ impl NameSet {
                 *slot = self.names.len() as u32;
                 return;
             };
-            if had.key == new.key && had.of(bytes) == new.of(bytes) {
+            if had.key == new.key && fold(*had) == folded {
                 self.duplicate = Some(new);
                 return;
             }
@@ -127,7 +137,7 @@ pub(crate) fn check_across(
     let mut block = vec![0; cx.block_size()];
     for (i, at) in blocks.iter().enumerate() {
         for_names(cx, *at, &mut block, |name| {
-            keys.push((name_key(name), i as u32))
+            keys.push((short_hash(&dir.key(name)), i as u32))
         })?;
     }
     keys.sort_unstable();
@@ -139,6 +149,7 @@ pub(crate) fn check_across(
         if first.1 == last.1 {
             continue;
         }
+        // Names by what they are found by.
         let mut names: Vec<Vec<u8>> = Vec::new();
         for i in same.chunk_by(|a, b| a.1 == b.1).filter_map(|c| c.first()) {
             let Some(at) = blocks.get(i.1 as usize) else {
@@ -146,8 +157,9 @@ pub(crate) fn check_across(
             };
             let mut here = Vec::new();
             for_names(cx, *at, &mut block, |name| {
-                if name_key(name) == first.0 && !here.iter().any(|h| h == name) {
-                    here.push(name.to_vec());
+                let name = dir.key(name);
+                if short_hash(&name) == first.0 && !here.iter().any(|h| *h == *name) {
+                    here.push(name.into_owned());
                 }
             })?;
             if let Some(twice) = here.iter().find(|h| names.contains(h)) {
@@ -180,17 +192,31 @@ mod tests {
     fn twice_is_seen() {
         let bytes = b"a b ab 12345678 123456789 12345678 a";
         let mut set = NameSet::default();
-        set.clear(bytes.len() * DIRENT_MIN);
+        set.clear(bytes.len() * DIRENT_MIN, false);
         for (at, len) in [(0, 1), (2, 1), (4, 2), (0, 0), (7, 8), (16, 9)] {
             set.push(bytes, at, len);
         }
         assert_eq!(set.find_duplicate(bytes), None);
         set.push(bytes, 26, 8);
         assert_eq!(set.find_duplicate(bytes), Some(&b"12345678"[..]));
-        set.clear(24);
+        set.clear(24, false);
         set.push(bytes, 0, 1);
         assert_eq!(set.find_duplicate(bytes), None);
         set.push(bytes, 35, 1);
         assert_eq!(set.find_duplicate(bytes), Some(&b"a"[..]));
+    }
+
+    #[test]
+    fn twice_but_for_case_is_seen_where_names_fold() {
+        let bytes = "Straße STRASSE \u{301}".as_bytes();
+        for folds in [false, true] {
+            let mut set = NameSet::default();
+            set.clear(bytes.len() * DIRENT_MIN, folds);
+            for (at, len) in [(0, 7), (16, 2), (8, 7)] {
+                set.push(bytes, at, len);
+            }
+            let twice = set.find_duplicate(bytes);
+            assert_eq!(twice, folds.then_some(&b"STRASSE"[..]));
+        }
     }
 }

@@ -91,6 +91,7 @@ impl Ext4 {
             inodes: n(),
             orphans: o(),
             attributes: a(),
+            directories: Arc::clone(&directories),
         });
         let namei = Namei {
             volume: v(),

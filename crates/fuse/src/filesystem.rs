@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use uext4_vfs::{Caller, Errno, FileSystem, Result};
+use zerocopy::FromBytes;
 
 /// For how many seconds the kernel may cache names and attributes: for ever, because only its own requests change the
 /// file system.
@@ -17,6 +18,19 @@ pub struct IoctlCall<'a> {
     pub command: u32,
     /// The input, with the length that the command number encodes.
     pub input: &'a [u8],
+}
+
+impl IoctlCall<'_> {
+    /// The structure at the beginning of the input.
+    ///
+    /// # Errors
+    /// `EINVAL`: the input is shorter.
+    pub fn argument<T: FromBytes>(&self) -> Result<T, Errno> {
+        match T::read_from_prefix(self.input) {
+            Ok((value, _)) => Ok(value),
+            Err(_) => Err(Errno::EINVAL),
+        }
+    }
 }
 
 /// Which cached state of an inode the kernel must drop.
@@ -59,6 +73,18 @@ pub trait FuseFileSystem: Send + Sync + 'static {
     /// For how many seconds the kernel may cache the attributes of an inode: for ever if only requests change them.
     fn attributes_valid_s(&self, ino: u64) -> u64 {
         let _ = ino;
+        VALID_SECONDS
+    }
+
+    /// For how many seconds the kernel may cache what a name in `dir` names: not at all if a change of one name changes what another one
+    /// names, as the kernel drops only the name that a request has.
+    fn names_valid_s(&self, dir: &Node<Self>) -> u64 {
+        let _ = dir;
+        VALID_SECONDS
+    }
+
+    /// For how many seconds the kernel may cache that a directory has no such name.
+    fn absence_valid_s(&self) -> u64 {
         VALID_SECONDS
     }
 

@@ -6,9 +6,10 @@ use crate::fs_verity_ioctls::{self, FS_IOC_ENABLE_VERITY, FS_IOC_MEASURE_VERITY}
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use uext4::unstable::ondisk::{Generation, InodeFlags};
+use uext4::unstable::ondisk::{Generation, Incompat, InodeFlags};
 use uext4::unstable::{Durations, Ext4, InodeRef};
 use uext4::{BlockDevice, Caller, Capabilities, Errno, Result};
+use uext4_fuse::filesystem::VALID_SECONDS;
 use uext4_fuse::handler::put;
 use uext4_fuse::{FuseFileSystem, Invalidation, IoctlCall};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -75,13 +76,6 @@ fn with_xflags(flags: InodeFlags, xflags: u32) -> InodeFlags {
     wanted
 }
 
-pub(crate) fn argument<T: FromBytes>(call: &IoctlCall<'_>) -> Result<T, Errno> {
-    match T::read_from_prefix(call.input) {
-        Ok((value, _)) => Ok(value),
-        Err(_) => Err(Errno::EINVAL),
-    }
-}
-
 /// A mounted image for [`uext4_fuse::Server`].
 pub struct Ext4Adapter {
     fs: Arc<Ext4>,
@@ -117,6 +111,23 @@ impl FuseFileSystem for Ext4Adapter {
         self.root
     }
 
+    /// A directory that ignores case has names that the kernel takes for others.
+    fn names_valid_s(&self, dir: &InodeRef) -> u64 {
+        match self.fs.files.flags(dir).contains(InodeFlags::CASEFOLD) {
+            true => 0,
+            false => VALID_SECONDS,
+        }
+    }
+
+    /// An empty directory may ignore case from now on; what it does not have then, the kernel would not ask for.
+    fn absence_valid_s(&self) -> u64 {
+        let superblock = self.fs.volume.superblock();
+        match superblock.incompat.contains(Incompat::CASEFOLD) {
+            true => 0,
+            false => VALID_SECONDS,
+        }
+    }
+
     fn ioctl(
         &self,
         caller: &Caller,
@@ -128,7 +139,7 @@ impl FuseFileSystem for Ext4Adapter {
         Ok(match call.command {
             FS_IOC_GETFLAGS => put(out, &fs.files.flags(node).bits())?,
             FS_IOC_SETFLAGS => {
-                let flags = InodeFlags::from_bits_retain(argument(call)?);
+                let flags = InodeFlags::from_bits_retain(call.argument()?);
                 fs.volume.report(fs.files.set_flags(caller, node, flags))?;
                 0
             }
@@ -141,7 +152,7 @@ impl FuseFileSystem for Ext4Adapter {
                 },
             )?,
             FS_IOC_FSSETXATTR => {
-                let wanted: FsXattr = argument(call)?;
+                let wanted: FsXattr = call.argument()?;
                 let flags = with_xflags(fs.files.flags(node), wanted.xflags);
                 let projid = Some(wanted.projid);
                 fs.volume.report(fs.files.set_flags_and_project(
@@ -154,7 +165,7 @@ impl FuseFileSystem for Ext4Adapter {
             }
             FS_IOC_GETVERSION | EXT4_IOC_GETVERSION => put(out, &fs.files.generation(node).0)?,
             FS_IOC_SETVERSION | EXT4_IOC_SETVERSION => {
-                let generation = Generation(argument(call)?);
+                let generation = Generation(call.argument()?);
                 fs.volume
                     .report(fs.files.set_generation(caller, node, generation))?;
                 0
@@ -174,8 +185,8 @@ impl FuseFileSystem for Ext4Adapter {
                 0
             }
             FS_IOC_MEASURE_VERITY => fs_verity_ioctls::measure(fs, node, call, out)?,
-            FITRIM => trim(fs, caller, argument(call)?, out)?,
-            EXT4_IOC_RESIZE_FS => self.grow(caller, argument(call)?)?,
+            FITRIM => trim(fs, caller, call.argument()?, out)?,
+            EXT4_IOC_RESIZE_FS => self.grow(caller, call.argument()?)?,
             _ => return Err(Errno::ENOTTY.into()),
         })
     }

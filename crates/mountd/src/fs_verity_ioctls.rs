@@ -2,7 +2,6 @@
 //!
 //! Source: Linux documentation, filesystems/fsverity, "User API".
 
-use crate::ext4_adapter::argument;
 use uext4::unstable::{Ext4, InodeRef};
 use uext4::{Caller, Errno, FsVerity, HashAlgorithm, Result};
 use uext4_fuse::IoctlCall;
@@ -42,7 +41,7 @@ pub(crate) fn enable(
     node: &InodeRef,
     call: &IoctlCall<'_>,
 ) -> Result<()> {
-    let arg: EnableArg = argument(call)?;
+    let arg: EnableArg = call.argument()?;
     let behind = call.input.get(size_of::<EnableArg>()..);
     let (salt, signature) = behind
         .and_then(|bytes| bytes.split_at_checked(arg.salt_size as usize))
@@ -71,7 +70,7 @@ pub(crate) fn measure(
     call: &IoctlCall<'_>,
     out: &mut [u8],
 ) -> Result<usize> {
-    let room: DigestHead = argument(call)?;
+    let room: DigestHead = call.argument()?;
     let descriptor = fs.volume.report(fs.files.verity(node))?;
     let descriptor = descriptor.ok_or(Errno::ENODATA)?;
     let digest = descriptor.digest();

@@ -282,6 +282,14 @@ pub enum FormatError {
         /// Its value.
         value: u64,
     },
+    /// Names in an encoding that this crate does not know.
+    #[error("superblock encoding of names {encoding} with flags {flags:#x} is unknown")]
+    Encoding {
+        /// The number of the encoding.
+        encoding: u16,
+        /// Its flags.
+        flags: u16,
+    },
     /// A checksum type other than crc32c.
     #[error("superblock checksum type {0} is unknown")]
     ChecksumType(u8),

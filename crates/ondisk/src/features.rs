@@ -204,7 +204,7 @@ impl Incompat {
         .union(Self::JOURNAL_DEV)
         .complement();
     /// Features that are read-only at first.
-    pub const READ_ONLY: Incompat = Self::ENCRYPT.union(Self::CASEFOLD);
+    pub const READ_ONLY: Incompat = Self::ENCRYPT;
 }
 
 impl RoCompat {

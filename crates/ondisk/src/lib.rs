@@ -22,6 +22,7 @@
 //! | [`fast_commit`] | fast commits |
 //! | [`dirent`], [`hash`], [`htree`] | directories |
 //! | [`dir_blocks`] | directories made at once |
+//! | [`casefold`] | names in directories that ignore case |
 //! | [`xattr`], [`xattr_list`], [`acl`] | extended attributes |
 //! | [`jbd2`], [`jbd2_super`], [`jbd2_tag`] | the journal |
 //! | [`hash_tree`], [`fs_verity`] | trees of hashes, of dm-verity and fs-verity; what a file with fs-verity has |
@@ -41,6 +42,7 @@
 pub mod acl;
 pub mod block_map;
 mod bytes;
+pub mod casefold;
 pub mod checksum;
 pub mod corrupt;
 pub mod dir_blocks;
@@ -74,6 +76,7 @@ pub mod xattr_list;
 
 pub use acl::*;
 pub use block_map::*;
+pub use casefold::*;
 pub use checksum::*;
 pub use corrupt::*;
 pub use dir_blocks::*;

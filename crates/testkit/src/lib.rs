@@ -29,6 +29,7 @@
 //! | [`aligned`] | memory for direct I/O |
 //! | [`as_root`] | operations that must succeed |
 //! | [`acl`] | ACLs |
+//! | [`folding_names`] | names for directories that ignore case |
 //! | [`stamps`] | what concurrent readers of a file may find |
 //! | [`object_store`] | a store of objects in memory, and a network that fails |
 //! | [`two_hosts`] | hosts that take an image over from each other |
@@ -60,6 +61,7 @@ pub mod exclusive;
 pub mod explore;
 mod external;
 pub mod faults;
+pub mod folding_names;
 pub mod image;
 pub mod librbd_shim;
 pub mod loop_device;

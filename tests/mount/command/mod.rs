@@ -1,5 +1,6 @@
 //! Mounting as a user meets it. Needs root and /dev/fuse.
 
+mod casefold;
 mod dirty;
 mod freeze;
 mod fs_verity;

@@ -5,7 +5,9 @@ use crate::layout::quota_inodes;
 use crate::prelude::*;
 use crate::repair::editor::Editor;
 use crate::repair::superblock::clear_journal;
-use uext4_ondisk::{CsumSeed, Feature, MMP_INTERVAL_DEFAULT, MMP_SEQ_CLEAN, Mmp, RawSuperblock};
+use uext4_ondisk::{
+    CsumSeed, ENCODING_UTF8_12_1, Feature, MMP_INTERVAL_DEFAULT, MMP_SEQ_CLEAN, Mmp, RawSuperblock,
+};
 
 /// Features that are a flag only, which can be set while the image is in use by no one.
 const SET_COMPAT: Compat = Compat::DIR_INDEX.union(Compat::STABLE_INODES);
@@ -24,8 +26,6 @@ const SET_RO_COMPAT: RoCompat = RoCompat::LARGE_FILE
 const CLEAR_RO_COMPAT: RoCompat = RoCompat::READONLY;
 /// Bytes of an inode from which on it has extra fields.
 const EXTRA_INODE_SIZE: u16 = 256;
-/// The encoding of names.
-const ENCODING_UTF8: u16 = 1;
 
 /// True if the image had a journal that the new superblock does not name.
 pub(super) fn drops_journal(old: &Superblock, new: &Superblock) -> bool {
@@ -119,7 +119,7 @@ impl Changer<'_, '_, '_> {
             }
             (Feature::Incompat(Incompat::CSUM_SEED), _) => self.keep_seed(feature, on),
             (Feature::Incompat(Incompat::CASEFOLD), true) => {
-                self.raw.encoding = ENCODING_UTF8.into();
+                self.raw.encoding = ENCODING_UTF8_12_1.into();
                 self.raw.encoding_flags = 0.into();
                 Ok(())
             }

@@ -25,17 +25,11 @@ pub(super) fn changes(old: &Superblock, new: &Superblock) -> bool {
     was != is || is && old.csum_seed != new.csum_seed
 }
 
-/// Writes the checksums that the new superblock asks for, but those of descriptors and superblock. `folding` are directories that ignore
-/// case.
+/// Writes the checksums that the new superblock asks for, but those of descriptors and superblock.
 ///
 /// # Errors
-/// The device's; there is not enough space, or a directory ignores case.
-pub(super) fn rewrite(ed: &mut Editor<'_, '_>, new: &Superblock, folding: &[Ino]) -> Result<()> {
-    if let Some(ino) = folding.first() {
-        return Err(ChangeError::refused(format!(
-            "directory {ino} ignores case, so that its hash tree can't be written anew"
-        )));
-    }
+/// The device's; there is not enough space, or a directory is encrypted and ignores case.
+pub(super) fn rewrite(ed: &mut Editor<'_, '_>, new: &Superblock) -> Result<()> {
     let cx = ed.cx;
     let seed = new.has_metadata_csum().then_some(new.csum_seed);
     let used = cx.inodes.known().filter(|ino| cx.inodes.state(*ino).used());
@@ -85,6 +79,14 @@ fn directory(
     let linear = !inode.flags.contains(InodeFlags::INDEX);
     if linear && seed.map_or(Ok(true), |seed| seal(ed, inode, seed))? {
         return Ok(());
+    }
+    if inode
+        .flags
+        .contains(InodeFlags::CASEFOLD | InodeFlags::ENCRYPT)
+    {
+        return Err(ChangeError::refused(format!(
+            "directory {ino} is encrypted and ignores case, so that its hash tree can't be written anew"
+        )));
     }
     let may_hash = ed.cx.sb.compat.contains(Compat::DIR_INDEX);
     match pack::rewrite(ed, ino, seed, may_hash)? {

@@ -107,7 +107,7 @@ fn settings(cx: &Context<'_>, tuning: &Tuning, folding: &[Ino]) -> Result<Option
     let new = superblock(&raw)?;
     let sums = metadata_csum::changes(&cx.sb, &new);
     if sums {
-        metadata_csum::rewrite(&mut ed, &new, folding)?;
+        metadata_csum::rewrite(&mut ed, &new)?;
     }
     checksums::rewrite(&mut ed, &new)?;
     put_superblocks(&mut ed, &raw, &new.geometry)?;

@@ -138,6 +138,7 @@ struct DirMender<'w, 'f> {
     wrong: &'w Wrong<'f>,
     /// The hash tree stays.
     keeps_tree: bool,
+    /// By what they are found by.
     names: HashMap<Vec<u8>, Ino>,
 }
 
@@ -316,12 +317,13 @@ impl DirMender<'_, '_> {
         if !self.wrong.any(self.dir.ino, repeats) {
             return Some(record);
         }
-        if self.names.get(&record.name) == Some(&record.ino) {
+        let key = |record: &Record| self.dir.key(&record.name).into_owned();
+        if self.names.get(&key(&record)) == Some(&record.ino) {
             return None;
         }
         let name = record.name.clone();
         for n in 0..u32::MAX {
-            if !self.names.contains_key(&record.name) {
+            if !self.names.contains_key(&key(&record)) {
                 break;
             }
             let end = format!("~{n}");
@@ -329,7 +331,8 @@ impl DirMender<'_, '_> {
             record.name = name.get(..front).unwrap_or(&[]).to_vec();
             record.name.extend_from_slice(end.as_bytes());
         }
-        self.names.insert(record.name.clone(), record.ino);
+        let key = key(&record);
+        self.names.insert(key, record.ino);
         Some(record)
     }
 }

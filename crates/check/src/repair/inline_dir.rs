@@ -120,8 +120,9 @@ fn mend_part(cx: &Context<'_>, dir: &Dir, faults: &[Fault], part: &mut [u8]) {
             if record.type_byte != 0 {
                 record.type_byte = want;
             }
-            let again = names.contains(&record.name);
-            names.push(record.name.clone());
+            let key = dir.key(&record.name).into_owned();
+            let again = names.contains(&key);
+            names.push(key);
             (!again).then_some(record)
         })
         .collect();

@@ -6,7 +6,9 @@ use super::map::{self, Map, NodePool};
 use super::records::{self, Record};
 use crate::dirblock::kind_of;
 use crate::prelude::*;
-use uext4_ondisk::{DIRENT_MIN, DirBlocks, DirFormat, Extent, Inode, NewDirent, dir_data_end};
+use uext4_ondisk::{
+    DIRENT_MIN, DirBlocks, DirFormat, Extent, Inode, NewDirent, dir_data_end, hashed_name,
+};
 
 /// Writes a directory anew, with checksums that start from `seed`, in a list of blocks or, if it `may_hash`, a hash tree; its entries may be
 /// in its inode before. False if there is not enough space.
@@ -87,7 +89,12 @@ impl Directory {
             version: sb.hash.version,
         };
         let name = |i: usize| records.get(i).map_or(&[][..], |r| &r.name);
-        let hash = |name: &[u8]| sb.hash.hash_default(name);
+        let ignores_case =
+            cx.incompat(Incompat::CASEFOLD) && inode.flags.contains(InodeFlags::CASEFOLD);
+        let hash = |name: &[u8]| match ignores_case {
+            true => sb.hash.hash_default(&hashed_name(name)),
+            false => sb.hash.hash_default(name),
+        };
         let Ok(layout) = format.divide(records.len(), &name, &hash, 0) else {
             return Ok(false);
         };

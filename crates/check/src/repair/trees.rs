@@ -91,10 +91,13 @@ fn had_tree(device: &dyn BlockDevice, cx: &Context<'_>, ino: Ino) -> Result<bool
 
 /// Whether a directory has none, and can have one.
 fn may_have(cx: &Context<'_>, now: &uext4_ondisk::Inode) -> bool {
-    let without = InodeFlags::INDEX | InodeFlags::INLINE_DATA | InodeFlags::CASEFOLD;
+    let without = InodeFlags::INDEX | InodeFlags::INLINE_DATA;
     now.file_type() == FileType::Directory
         && now.size > cx.geo.block_size.into()
         && !now.flags.intersects(without)
+        && !now
+            .flags
+            .contains(InodeFlags::CASEFOLD | InodeFlags::ENCRYPT)
         && cx.sb.compat.contains(Compat::DIR_INDEX)
 }
 

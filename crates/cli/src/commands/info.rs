@@ -9,7 +9,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uext4::unstable::ondisk::{
-    ErrorsBehaviour, GroupDesc, GroupFlags, GroupNo, Incompat, STATE_CLEAN, STATE_ERROR, Superblock,
+    ErrorsBehaviour, GroupDesc, GroupFlags, GroupNo, Incompat, NameEncoding, STATE_CLEAN,
+    STATE_ERROR, Superblock,
 };
 use uext4::unstable::{MmpHold, MmpHolder};
 use uext4::{BlockDevice, BlockError, DeviceOptions, ImageFiles, ImageName, RangeDevice};
@@ -42,6 +43,8 @@ struct Json {
     state: &'static str,
     errors: &'static str,
     features: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding: Option<String>,
     needs_recovery: bool,
     journal_bytes: Option<u64>,
     block_size: u32,
@@ -223,6 +226,7 @@ fn info(sb: &Superblock, open_on: Option<HolderJson>, groups: Vec<GroupJson>) ->
             .filter(|f| !f.is_empty())
             .map(str::to_owned)
             .collect(),
+        encoding: encoding(sb),
         needs_recovery: sb.incompat.contains(Incompat::RECOVER),
         journal_bytes: (raw.jnl_backup_type == 1).then(|| {
             u64::from(raw.jnl_blocks[15].get()) << 32 | u64::from(raw.jnl_blocks[16].get())
@@ -249,6 +253,18 @@ fn info(sb: &Superblock, open_on: Option<HolderJson>, groups: Vec<GroupJson>) ->
         error_count: raw.error_count.get(),
         open_on,
         groups,
+    }
+}
+
+/// The encoding of names in directories that ignore case, if there can be some.
+fn encoding(sb: &Superblock) -> Option<String> {
+    let (number, flags) = (sb.raw.encoding.get(), sb.raw.encoding_flags.get());
+    match NameEncoding::read(&sb.raw) {
+        Ok(encoding) => encoding.map(|encoding| match encoding.strict {
+            true => "utf8-12.1, strict".to_owned(),
+            false => "utf8-12.1".to_owned(),
+        }),
+        Err(_) => Some(format!("unknown: {number}, flags {flags:#x}")),
     }
 }
 
@@ -334,6 +350,9 @@ fn text(info: &Json) -> String {
     line("state", &info.state);
     line("errors behaviour", &info.errors);
     line("features", &info.features.join(" "));
+    if let Some(encoding) = &info.encoding {
+        line("encoding", encoding);
+    }
     match info.journal_bytes {
         Some(bytes) if info.needs_recovery => {
             line(

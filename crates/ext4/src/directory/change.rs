@@ -65,7 +65,7 @@ impl Directory {
                 .inline
                 .inline_insert(handle, dir, name, ino, file_type)?
         {
-            self.volume.names.forget(dir.ino, name);
+            self.volume.forget_name(dir, name);
             return Ok(());
         }
         let blocks = self.dir_blocks(dir);
@@ -77,7 +77,9 @@ impl Directory {
         }
         if blocks == 1 && self.volume.sb.compat.contains(Compat::DIR_INDEX) {
             self.make_hashed(handle, dir)?;
-            let hash = self.volume.sb.hash.hash_default(name);
+            let hash = self
+                .volume
+                .hash_name(dir, self.volume.sb.hash.version, name);
             let path = self.descend(dir, hash.major)?;
             let leaf = self.leaf_of(dir, &path)?;
             return self.insert_hashed(handle, dir, &path, &leaf, hash, name, ino, file_type);
@@ -147,7 +149,7 @@ impl Directory {
         if let Some(inserted) = inserted {
             leaf.set_hint(inserted.hint.max(hint) as u32);
             // While no listing can show it yet.
-            self.volume.names.forget(dir.ino, name);
+            self.volume.forget_name(dir, name);
         }
         Ok(inserted.is_some())
     }
@@ -167,12 +169,12 @@ impl Directory {
         hit: &Hit,
     ) -> Result<()> {
         let Some(leaf) = &hit.leaf else {
-            self.volume.names.forget(dir.ino, name);
+            self.volume.forget_name(dir, name);
             return self.inline.inline_remove(handle, dir, hit.offset);
         };
         let mut content = handle.modify(leaf)?;
         leaf.new_edition(&mut content);
-        self.volume.names.forget(dir.ino, name);
+        self.volume.forget_name(dir, name);
         let room = uext4_ondisk::dir_remove(
             content.data_mut(),
             self.volume.dir_end(),
@@ -201,14 +203,14 @@ impl Directory {
     ) -> Result<()> {
         let file_type = self.volume.entry_type(file_type);
         let Some(leaf) = &hit.leaf else {
-            self.volume.names.forget(dir.ino, name);
+            self.volume.forget_name(dir, name);
             return self
                 .inline
                 .inline_replace(handle, dir, hit.offset, ino, file_type);
         };
         let mut content = handle.modify(leaf)?;
         leaf.new_edition(&mut content);
-        self.volume.names.forget(dir.ino, name);
+        self.volume.forget_name(dir, name);
         uext4_ondisk::dir_set_ino(
             content.data_mut(),
             self.volume.dir_end(),
@@ -335,7 +337,7 @@ impl Directory {
             let d = d.map_err(|e| e.ino(dir.ino))?;
             if d.ino.0 != 0 && !d.is_dot_or_dotdot() {
                 records.push(Record {
-                    hash: self.volume.sb.hash.hash(version, d.name),
+                    hash: self.volume.hash_name(dir, version, d.name),
                     ino: d.ino,
                     file_type: d.file_type,
                     name: d.name,

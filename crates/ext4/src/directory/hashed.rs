@@ -3,6 +3,7 @@
 use crate::directory::{Directory, Found, Role, Vacancy};
 use crate::inode::Inode;
 use crate::prelude::*;
+use crate::volume::sought::Sought;
 use uext4_ondisk::{DxEntry, DxFull, DxRootInfo, DxView, DxViewMut, HashVersion};
 
 /// More levels than any tree has.
@@ -44,21 +45,21 @@ impl DxPath {
 }
 
 impl Directory {
-    pub(super) fn find_hashed(&self, dir: &Inode, name: &[u8]) -> Result<Found> {
+    pub(super) fn find_hashed(&self, dir: &Inode, sought: &Sought<'_>) -> Result<Found> {
         let mut hash = NameHash::default();
         let path = self.descend_with(dir, |version| {
-            hash = self.volume.sb.hash.hash(version, name);
+            hash = self.volume.sb.hash.hash(version, sought.key());
             hash.major
         })?;
         let leaf = self.leaf_of(dir, &path)?;
-        if let Some(hit) = self.find_in_leaf(&leaf, name)? {
+        if let Some(hit) = self.find_in_leaf(&leaf, sought)? {
             return Ok(Found::Hit(hit));
         }
         // Names of one hash may go on in the leaves that follow.
         let mut next = self.continuation(dir, &path, hash.major)?;
         while let Some(at) = next {
             let leaf = self.leaf_of(dir, &at)?;
-            if let Some(hit) = self.find_in_leaf(&leaf, name)? {
+            if let Some(hit) = self.find_in_leaf(&leaf, sought)? {
                 return Ok(Found::Hit(hit));
             }
             next = self.continuation(dir, &at, hash.major)?;
@@ -67,6 +68,25 @@ impl Directory {
             hash,
             path: Some((path, leaf)),
         }))
+    }
+
+    /// Where an entry of `name` goes beside one that a search takes for the same.
+    ///
+    /// # Locks
+    /// The caller holds the directory's `ilock` alone.
+    pub(crate) fn vacancy_beside(&self, dir: &Inode, name: &[u8]) -> Result<Vacancy> {
+        if !self.is_hashed(dir) {
+            return Ok(Vacancy {
+                hash: NameHash::default(),
+                path: None,
+            });
+        }
+        let (path, hash) = self.way_to(dir, &self.volume.sought(dir, name))?;
+        let leaf = self.leaf_of(dir, &path)?;
+        Ok(Vacancy {
+            hash,
+            path: Some((path, leaf)),
+        })
     }
 
     pub(super) fn tree_hash(&self, dir: &Inode) -> Result<HashVersion> {

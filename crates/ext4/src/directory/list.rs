@@ -245,7 +245,9 @@ impl Directory {
             name,
         } in self.inline.inline_entries(dir)?
         {
-            let key = key(self.volume.sb.hash.hash(self.volume.sb.hash.version, &name));
+            let key = key(self
+                .volume
+                .hash_name(dir, self.volume.sb.hash.version, &name));
             if key >= from {
                 let listed = Listed {
                     ino,
@@ -273,7 +275,7 @@ impl Directory {
             if d.ino.0 == 0 || d.is_dot_or_dotdot() {
                 continue;
             }
-            let key = key(self.volume.sb.hash.hash(version, d.name));
+            let key = key(self.volume.hash_name(dir, version, d.name));
             if key >= from {
                 let listed = Listed {
                     ino: d.ino,

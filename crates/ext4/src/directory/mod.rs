@@ -33,6 +33,7 @@ use crate::kinds;
 use crate::mapping::Mapping;
 use crate::prelude::*;
 use crate::volume::Volume;
+use crate::volume::sought::Sought;
 use hashed::DxPath;
 use uext4_ondisk::{Dirent, DxRootInfo, DxView};
 
@@ -200,14 +201,26 @@ impl Directory {
     /// # Locks
     /// The caller holds the directory's `ilock`.
     pub(crate) fn dir_look_up(&self, dir: &Inode, name: &[u8]) -> Result<Found> {
+        self.look_up(dir, &self.volume.sought(dir, name))
+    }
+
+    /// Looks up the entry that has this very name, in a directory that ignores case, too.
+    ///
+    /// # Locks
+    /// The caller holds the directory's `ilock`.
+    pub(crate) fn dir_look_up_exact(&self, dir: &Inode, name: &[u8]) -> Result<Found> {
+        self.look_up(dir, &self.volume.sought_exactly(dir, name))
+    }
+
+    fn look_up(&self, dir: &Inode, sought: &Sought<'_>) -> Result<Found> {
         if self.is_hashed(dir) {
             let is_hit = |found: &Found| matches!(found, Found::Hit(_));
             return self
-                .in_still_tree(dir, is_hit, || self.find_hashed(dir, name))
-                .or_else(|fault| self.find_past(dir, name, fault));
+                .in_still_tree(dir, is_hit, || self.find_hashed(dir, sought))
+                .or_else(|fault| self.find_past(dir, sought, fault));
         }
         if dir.is_inline()
-            && let Some((ino, offset)) = self.inline.inline_find(dir, name)?
+            && let Some((ino, offset)) = self.inline.inline_find(dir, sought)?
         {
             return Ok(Found::Hit(Hit {
                 ino,
@@ -219,7 +232,7 @@ impl Directory {
         }
         for lblk in 0..self.dir_blocks(dir) {
             let leaf = self.dir_block(dir, Lblk(lblk), Role::Leaf)?;
-            if let Some(hit) = self.find_in_leaf(&leaf, name)? {
+            if let Some(hit) = self.find_in_leaf(&leaf, sought)? {
                 return Ok(Found::Hit(hit));
             }
         }
@@ -231,23 +244,37 @@ impl Directory {
 
     /// Looks a name up past damage in the tree of hashes: in every block that can be read. On a mount that writes, damage ends an
     /// operation.
-    fn find_past(&self, dir: &Inode, name: &[u8], fault: Ext4Error) -> Result<Found> {
+    fn find_past(&self, dir: &Inode, sought: &Sought<'_>, fault: Ext4Error) -> Result<Found> {
         if !fault.is_fault() || !self.volume.is_read_only() {
             return Err(fault);
         }
         let blocks = self.mapped_blocks(dir).flatten();
         for leaf in blocks.filter_map(|lblk| self.dir_block(dir, lblk, Role::Leaf).ok()) {
-            if let Some(hit) = self.find_in_leaf(&leaf, name)? {
+            if let Some(hit) = self.find_in_leaf(&leaf, sought)? {
                 return Ok(Found::Hit(hit));
             }
         }
         Err(fault)
     }
 
-    fn find_in_leaf(&self, leaf: &Arc<Buffer>, name: &[u8]) -> Result<Option<Hit>> {
+    fn find_in_leaf(&self, leaf: &Arc<Buffer>, sought: &Sought<'_>) -> Result<Option<Hit>> {
         let content = leaf.read();
-        let found = uext4_ondisk::dir_find(content.data(), self.volume.dir_end(), name)?;
+        let found = sought.find(content.data(), self.volume.dir_end())?;
         Ok(found.map(|d| Hit::new(leaf, &d)))
+    }
+
+    /// The name that an entry has on disk.
+    ///
+    /// # Locks
+    /// The caller has held the directory's `ilock` alone, or the leaf, since the entry was found.
+    pub(crate) fn stored_name(&self, dir: &Inode, hit: &Hit) -> Result<Vec<u8>> {
+        let Some(leaf) = &hit.leaf else {
+            return self.inline.inline_name(dir, hit.offset);
+        };
+        let content = leaf.read();
+        let mut at_hit = dir_entries(content.data(), self.volume.dir_end()).starting_at(hit.offset);
+        let entry = at_hit.next().transpose().map_err(|e| e.ino(dir.ino))?;
+        Ok(entry.map_or_else(Vec::new, |d| d.name.to_vec()))
     }
 
     /// The parent that a directory's `..` names.

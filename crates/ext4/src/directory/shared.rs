@@ -15,6 +15,7 @@ use crate::directory::{Directory, Found, Hit, Vacancy};
 use crate::inode::Inode;
 use crate::options::dir_lock_variant::DirLockVariant;
 use crate::prelude::*;
+use crate::volume::sought::Sought;
 use uext4_jbd2::buffer::OwnedChange;
 use uext4_sync::MutexGuard;
 use uext4_vfs::ilock::try_ilock;
@@ -27,6 +28,7 @@ const SPLIT_CREDITS: u32 = 20;
 struct Place<'a> {
     dir: &'a Inode,
     name: &'a [u8],
+    sought: Sought<'a>,
     /// Which tree there was before the way was sought.
     edition: Option<u64>,
     path: DxPath,
@@ -167,7 +169,7 @@ impl Directory {
             if place.path.is_continued(place.hash.major) {
                 return Ok(None);
             }
-            if let Some(hit) = self.find_in_leaf(&leaf, name)? {
+            if let Some(hit) = self.find_in_leaf(&leaf, &place.sought)? {
                 return change(Found::Hit(hit)).map(Some);
             }
             if let Some(may_add) = may_add {
@@ -216,7 +218,7 @@ impl Directory {
             {
                 return Ok(None);
             }
-            if !self.has_room(&new)? && self.find_in_leaf(&new.leaf, new_name)?.is_none() {
+            if !self.has_room(&new)? && self.find_in_leaf(&new.leaf, &new.sought)?.is_none() {
                 may_add()?;
                 self.split_for(&new)?;
                 continue;
@@ -227,12 +229,14 @@ impl Directory {
 
     /// The leaf where a name is or would be; it may change until it is locked and [`Directory::settle`] was called.
     fn place_of<'a>(&self, dir: &'a Inode, name: &'a [u8]) -> Result<Place<'a>> {
+        let sought = self.volume.sought(dir, name);
         let edition = dir.blocks().tree_edition();
-        let (path, hash) = self.in_still_tree(dir, |_| false, || self.way_to(dir, name))?;
+        let (path, hash) = self.in_still_tree(dir, |_| false, || self.way_to(dir, &sought))?;
         let leaf = self.leaf_of(dir, &path)?;
         Ok(Place {
             dir,
             name,
+            sought,
             edition,
             path,
             hash,
@@ -242,20 +246,20 @@ impl Directory {
 
     /// The place once its leaf is locked: from now on names of this hash stay there. None if it is another leaf by now.
     fn settle<'a>(&self, place: Place<'a>) -> Result<Option<Place<'a>>> {
-        let (dir, name) = (place.dir, place.name);
+        let (dir, sought) = (place.dir, &place.sought);
         if place.edition.is_some() && place.edition == dir.blocks().tree_edition() {
             return Ok(Some(place));
         }
-        let (path, _) = self.in_still_tree(dir, |_| false, || self.way_to(dir, name))?;
+        let (path, _) = self.in_still_tree(dir, |_| false, || self.way_to(dir, sought))?;
         let is_there = path.leaf == place.path.leaf;
         Ok(is_there.then_some(Place { path, ..place }))
     }
 
     /// The way to the leaf for a name, and the name's hash.
-    fn way_to(&self, dir: &Inode, name: &[u8]) -> Result<(DxPath, NameHash)> {
+    pub(super) fn way_to(&self, dir: &Inode, sought: &Sought<'_>) -> Result<(DxPath, NameHash)> {
         let mut hash = NameHash::default();
         let path = self.descend_with(dir, |version| {
-            hash = self.volume.sb.hash.hash(version, name);
+            hash = self.volume.sb.hash.hash(version, sought.key());
             hash.major
         })?;
         Ok((path, hash))

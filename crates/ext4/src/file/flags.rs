@@ -25,7 +25,7 @@ pub(crate) const OF_DIRECTORIES: InodeFlags = InodeFlags::DIRSYNC
     .union(InodeFlags::PROJINHERIT);
 
 /// What would change how data is kept, which is not done here.
-const NOT_CHANGED: InodeFlags = InodeFlags::EXTENTS.union(InodeFlags::CASEFOLD);
+const NOT_CHANGED: InodeFlags = InodeFlags::EXTENTS;
 
 /// Ways to keep data that cannot be mapped from the device, so that they exclude [`InodeFlags::DAX`]. The flag itself is
 /// kept for other systems, and changes nothing here.
@@ -70,8 +70,9 @@ impl FileIo {
     /// # Errors
     /// `EPERM`: not the owner; without the capability `LINUX_IMMUTABLE`, and immutable or append-only
     /// would change, or without `SYS_RESOURCE` data journaling; an immutable file, and anything else would change. `EOPNOTSUPP`: a flag that
-    /// cannot be set, or only on a directory, or that would change how data is kept (extents, names
-    /// without case), or direct access beside journaled data or data in the inode. `ENOTTY`: not a regular file or directory. `EROFS`.
+    /// cannot be set, or only on a directory, or that would change how data is kept (extents), or direct access beside journaled data or data in the inode. `ENOTTY`: not a regular file or directory. `EROFS`.
+    /// Of the flag to ignore case, `ENOTEMPTY`: a directory with entries; `EOPNOTSUPP`: a file, no feature `casefold`, or an encrypted
+    /// directory; `ENOTDIR`: a damaged file that has it.
     pub fn set_flags(&self, caller: &Caller, inode: &InodeRef, flags: InodeFlags) -> Result<()> {
         self.set_flags_and_project(caller, inode, Some(flags), None)
     }
@@ -135,6 +136,9 @@ impl FileIo {
         if is_journaling && !caller.has(Capabilities::SYS_RESOURCE) {
             return Err(Ext4Error::NotPermitted);
         }
+        if changed.contains(InodeFlags::CASEFOLD) {
+            self.may_change_casefold(inode)?;
+        }
         if !are_compatible(inode.file_type, before, wanted) {
             let why = "direct access to data that is in the journal or the inode";
             return Err(Error::new(Errno::EOPNOTSUPP).context(why).into());
@@ -145,15 +149,44 @@ impl FileIo {
         if moves {
             self.check_project_room(inode)?;
         }
+        self.store_flags(inode, wanted, moves.then_some(project))
+    }
+
+    /// Stores flags, and the project if it changes.
+    fn store_flags(&self, inode: &InodeRef, flags: InodeFlags, project: Option<u32>) -> Result<()> {
         let time = now();
         self.volume.with_handle(1, |handle| {
             self.table.update_inode(inode, handle, |disk| {
-                disk.flags = wanted;
-                disk.projid = if moves { project } else { disk.projid };
+                disk.flags = flags;
+                disk.projid = project.unwrap_or(disk.projid);
                 disk.ctime = time;
                 disk.version = disk.version.wrapping_add(1);
             })
-        })
+        })?;
+        // It may ignore case from now on.
+        self.volume.names.forget_passage(inode);
+        Ok(())
+    }
+
+    /// Refuses to change whether an inode ignores case, unless it is an empty directory.
+    ///
+    /// # Locks
+    /// The caller holds the inode's `ilock`.
+    fn may_change_casefold(&self, inode: &InodeRef) -> Result<()> {
+        let not_here = |why| Err(Error::new(Errno::EOPNOTSUPP).context(why).into());
+        if !self.volume.sb.incompat.contains(Incompat::CASEFOLD) {
+            return not_here("no directory ignores case, as the feature `casefold` is off");
+        }
+        if !inode.is_dir() {
+            return Err(Ext4Error::NotDirectory);
+        }
+        if inode.flags().contains(InodeFlags::ENCRYPT) {
+            return not_here("an encrypted directory that ignores case");
+        }
+        match self.directories.dir_is_empty(inode)? {
+            true => Ok(()),
+            false => Err(Ext4Error::NotEmpty),
+        }
     }
 
     /// Whether files have projects.

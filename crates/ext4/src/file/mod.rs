@@ -43,6 +43,7 @@ use crate::block_allocator::BlockAllocator;
 use crate::block_allocator::ZEROS;
 use crate::clock::now;
 use crate::deletion::DELETE_CREDITS;
+use crate::directory::Directory;
 use crate::file::direct::fill::SplitUnwritten;
 use crate::file::direct::lock_inode;
 use crate::file::flags::FIXED_DATA;
@@ -85,6 +86,7 @@ pub struct FileIo {
     pub(crate) inodes: Arc<Inodes>,
     pub(crate) orphans: Arc<OrphanList>,
     pub(crate) attributes: Arc<Attributes>,
+    pub(crate) directories: Arc<Directory>,
 }
 
 impl FileIo {

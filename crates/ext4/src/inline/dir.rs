@@ -7,7 +7,8 @@
 use crate::inline::{Entry, IN_BLOCK, InlineData, PARENT};
 use crate::inode::Inode;
 use crate::prelude::*;
-use uext4_ondisk::{Dirent, dir_block_init, dir_find, dir_insert, dir_remove, dir_set_ino};
+use crate::volume::sought::Sought;
+use uext4_ondisk::{Dirent, dir_block_init, dir_insert, dir_remove, dir_set_ino};
 
 /// The parts of `len` bytes of data.
 fn parts(len: usize) -> [Range<usize>; 2] {
@@ -127,17 +128,37 @@ impl InlineData {
         Ok(entries)
     }
 
-    /// The inode that a name names, and where its record is.
+    /// The name of the entry at `offset`.
+    ///
+    /// # Errors
+    /// Damage.
+    pub(crate) fn inline_name(&self, dir: &Inode, offset: usize) -> Result<Vec<u8>> {
+        let mut found = Vec::new();
+        self.inline_each(dir, |d, at| {
+            if at == offset {
+                found = d.name.to_vec();
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// The inode that an entry names, and where its record is.
     ///
     /// # Errors
     /// Damage.
     #[cold]
-    pub(crate) fn inline_find(&self, dir: &Inode, name: &[u8]) -> Result<Option<(Ino, usize)>> {
+    pub(crate) fn inline_find(
+        &self,
+        dir: &Inode,
+        sought: &Sought<'_>,
+    ) -> Result<Option<(Ino, usize)>> {
         let all = self.inline_load(dir)?;
         for part in parts(all.len()) {
             let start = part.start;
             let records = &all[part];
-            let found = dir_find(records, records.len(), name).map_err(|e| e.ino(dir.ino))?;
+            let found = sought
+                .find(records, records.len())
+                .map_err(|e| e.ino(dir.ino))?;
             if let Some(d) = found {
                 return Ok(Some((d.ino, start + d.offset)));
             }

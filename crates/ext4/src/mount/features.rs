@@ -14,7 +14,8 @@ const WRITES_INCOMPAT: Incompat = Incompat::FILETYPE
     .union(Incompat::INLINE_DATA)
     .union(Incompat::EA_INODE)
     .union(Incompat::CSUM_SEED)
-    .union(Incompat::LARGE_DIR);
+    .union(Incompat::LARGE_DIR)
+    .union(Incompat::CASEFOLD);
 
 /// The features that this file system at least reads.
 const READS_RO_COMPAT: RoCompat = RoCompat::SPARSE_SUPER
@@ -32,6 +33,7 @@ pub(crate) fn check_features(sb: &Superblock, options: &mut MountOptions) -> Res
     if !unknown.is_empty() {
         return Err(uext4_ondisk::FormatError::UnsupportedIncompat(unknown.describe()).into());
     }
+    uext4_ondisk::NameEncoding::read(&sb.raw)?;
     let read_only = sb.ro_compat - READS_RO_COMPAT;
     if !read_only.is_empty() && !options.read_only {
         tracing::warn!(

@@ -101,7 +101,10 @@ impl Namei {
                 self.inodes.get_inode(parent)
             };
         }
-        let key = self.volume.names.key(dir.ino, name);
+        self.volume.check_sought(dir, name)?;
+        let ignores_case = self.volume.ignores_case(dir);
+        let key = self.volume.name_key(dir, name);
+        let key = self.volume.names.key(dir.ino, &key);
         if let Some(known) = self.volume.names.get(key) {
             let Some(ino) = known.ino else {
                 return Err(Ext4Error::NotFound);
@@ -112,15 +115,23 @@ impl Namei {
                 return found;
             }
         }
-        self.search(dir, name, key)
+        self.search(dir, name, key, ignores_case)
     }
 
-    /// Looks a name up in the blocks of a directory, and notes what is found.
-    fn search(&self, dir: &InodeRef, name: &[u8], key: NameKey) -> Result<InodeRef> {
+    /// Looks a name up in the blocks of a directory, and notes what is found, by a key made for a directory that ignores case or not.
+    fn search(
+        &self,
+        dir: &InodeRef,
+        name: &[u8],
+        key: NameKey,
+        ignores_case: bool,
+    ) -> Result<InodeRef> {
         let place = self.volume.names.before_search(key);
+        // With the directory locked.
         let note = |ino| {
             if let Some(place) = place
                 && !dir.is_unlinked()
+                && self.volume.ignores_case(dir) == ignores_case
             {
                 place.found(ino);
             }
@@ -229,6 +240,7 @@ impl Namei {
         if name == b"." || name == b".." {
             return Err(Ext4Error::Exists);
         }
+        self.volume.check_added(dir, name)?;
         let timed = probe::time(Stage::Create);
         let may_add = || {
             let attr = self.attributes.attr_snapshot(dir);
@@ -439,6 +451,7 @@ impl Namei {
         if name == b"." || name == b".." {
             return Err(Ext4Error::Exists);
         }
+        self.volume.check_added(dir, name)?;
         let may_add = || {
             check_alive(dir)?;
             let attr = self.attributes.attr(dir);
@@ -644,7 +657,8 @@ impl Namei {
         self.volume.check_writable()?;
         check_directory(dir)?;
         self.attributes.may_search(caller, dir)?;
-        check_name(name)
+        check_name(name)?;
+        self.volume.check_sought(dir, name)
     }
 
     /// The most links an inode may have.

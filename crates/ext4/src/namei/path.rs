@@ -51,7 +51,12 @@ impl Namei {
             if next.is_last && (!with_last || next.end != path.len()) || is_dots(next.name) {
                 break;
             }
-            let found = names.get(names.key(at, next.name));
+            // Directories that ignore case have no passage.
+            let key = match at == start.ino {
+                true => names.key(at, &self.volume.name_key(start, next.name)),
+                false => names.key(at, next.name),
+            };
+            let found = names.get(key);
             let Some((known, ino)) = found.and_then(|known| known.ino.map(|ino| (known, ino)))
             else {
                 break;
@@ -101,6 +106,7 @@ impl Namei {
         if mode & ANYONE_SEARCHES == ANYONE_SEARCHES
             && matches!(self.attributes.acl(dir, Subject::Access), Ok(None))
             && !dir.is_unlinked()
+            && !self.volume.ignores_case(dir)
         {
             place.found(Some(dir.ino));
         }

@@ -57,6 +57,8 @@ enum Checked {
     Directory,
     /// Both names are of one inode: nothing is to be done.
     Same,
+    /// Both names are one entry of a directory that ignores case, which gets the new one.
+    Case(InodeRef, Vec<u8>),
     Rename {
         source: (InodeRef, Hit),
         target: Option<(InodeRef, Hit)>,
@@ -92,12 +94,14 @@ impl Namei {
             check_directory(dir)?;
             self.attributes.may_search(caller, dir)?;
         }
-        for name in [old_name, new_name] {
+        for (dir, name) in [(old_dir, old_name), (new_dir, new_name)] {
             if name == b"." || name == b".." {
                 return Err(Ext4Error::Busy("`.` and `..` are not renamed"));
             }
             check_name(name)?;
+            self.volume.check_sought(dir, name)?;
         }
+        self.volume.check_added(new_dir, new_name)?;
         let old = Side {
             dir: old_dir,
             name: old_name,
@@ -259,7 +263,15 @@ impl Namei {
         }
         self.check_no_loop(request, &source, replaced)?;
         if replaced.is_some_and(|target| target.ino == source.ino) {
-            return Ok(Checked::Same);
+            let Some(stored) = self.other_case(request, &source_hit)? else {
+                return Ok(Checked::Same);
+            };
+            // The entry may get longer: not beside other changes.
+            if moves == Moves::NoDirectory {
+                return Ok(Checked::Directory);
+            }
+            self.may_rename(request, &source, None)?;
+            return Ok(Checked::Case(source, stored));
         }
         self.may_rename(request, &source, replaced)?;
         Ok(Checked::Rename {
@@ -276,6 +288,11 @@ impl Namei {
         let ((source, source_hit), target) = match self.check_rename(request, moves)? {
             Checked::Directory => return Ok(false),
             Checked::Same => return Ok(true),
+            Checked::Case(source, stored) => {
+                let _locked = lock_moved(&source, None);
+                self.change_case(new, &source, &stored)?;
+                return Ok(true);
+            }
             Checked::Rename { source, target } => (source, target),
         };
         let exchanges = flags.contains(RenameFlags::EXCHANGE);
@@ -445,6 +462,48 @@ impl Namei {
             }
             self.touch_dir(handle, new.dir, i32::from(moves_dir))?;
             self.vacate(handle, old, source, whiteout.as_ref(), moves_dir)?;
+            late.end(Ok(()))
+        })
+    }
+
+    /// The name that an entry has, if both names of a plain rename are that entry's and the new one is spelled otherwise.
+    fn other_case(&self, request: Request<'_>, hit: &Hit) -> Result<Option<Vec<u8>>> {
+        let Request {
+            old, new, flags, ..
+        } = request;
+        let dir = old.dir;
+        let is_one = dir.ino == new.dir.ino
+            && old.name != new.name
+            && self.volume.ignores_case(dir)
+            && self.volume.are_same(dir, old.name, new.name);
+        if !is_one || !flags.is_empty() {
+            return Ok(None);
+        }
+        let stored = self.directories.stored_name(dir, hit)?;
+        Ok(Some(stored).filter(|stored| stored != new.name))
+    }
+
+    /// Spells the name of an entry, `stored`, as the new name of a rename.
+    fn change_case(&self, new: Side<'_>, source: &InodeRef, stored: &[u8]) -> Result<()> {
+        let (dir, directories) = (new.dir, &self.directories);
+        self.blocks.retry_no_space(|| {
+            let vacancy = directories.vacancy_beside(dir, new.name)?;
+            let late = LazyHandle::new(self.volume.journal(), LINK_CREDITS * 2);
+            let handle = late.get()?;
+            let (ino, file_type) = (source.ino, source.file_type);
+            let inserted = directories.dir_insert(handle, dir, &vacancy, new.name, ino, file_type);
+            if let Err(why) = inserted {
+                return late.end(Err(why));
+            }
+            // The insertion may have moved the entry.
+            let Found::Hit(hit) = directories.dir_look_up_exact(dir, stored)? else {
+                return Err(Ext4Error::NotFound);
+            };
+            directories.dir_remove(handle, dir, stored, &hit)?;
+            self.touch_dir(handle, dir, 0)?;
+            let time = now();
+            self.table
+                .update_inode(source, handle, |disk| disk.ctime = time)?;
             late.end(Ok(()))
         })
     }

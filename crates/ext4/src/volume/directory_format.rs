@@ -1,8 +1,11 @@
 //! What the features of the file system say of directory blocks.
 
+use crate::inode::Inode;
 use crate::prelude::*;
 use crate::volume::Volume;
-use uext4_ondisk::dir_data_end;
+use std::borrow::Cow;
+use uext4_ondisk::{NameEncoding, dir_data_end, name_key};
+use uext4_vfs::errno::Error;
 
 impl Volume {
     /// Where records end in a block.
@@ -20,6 +23,65 @@ impl Volume {
         self.sb.incompat.contains(Incompat::FILETYPE)
     }
 
+    /// Whether a directory ignores case: its names are found by their folds.
+    #[inline]
+    pub(crate) fn ignores_case(&self, dir: &Inode) -> bool {
+        self.sb.incompat.contains(Incompat::CASEFOLD) && dir.flags().contains(InodeFlags::CASEFOLD)
+    }
+
+    /// A key that names in `dir` share if they are the same there.
+    #[inline]
+    pub(crate) fn name_key<'n>(&self, dir: &Inode, name: &'n [u8]) -> Cow<'n, [u8]> {
+        match self.ignores_case(dir) {
+            true => name_key(name),
+            false => Cow::Borrowed(name),
+        }
+    }
+
+    /// The encoding of names in a directory, if it ignores case.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: the directory is encrypted, too, so that hashes need its key.
+    fn encoding_of(&self, dir: &Inode) -> Result<Option<NameEncoding>> {
+        if !self.ignores_case(dir) {
+            return Ok(None);
+        }
+        if dir.flags().contains(InodeFlags::ENCRYPT) {
+            let why = "an encrypted directory that ignores case";
+            return Err(Error::new(Errno::EOPNOTSUPP).context(why).into());
+        }
+        Ok(NameEncoding::read(&self.sb.raw)?)
+    }
+
+    /// Refuses to look up a name for which the encoding of a directory that ignores case has no fold.
+    ///
+    /// # Errors
+    /// `EINVAL`; those of an encrypted directory.
+    pub(crate) fn check_sought(&self, dir: &Inode, name: &[u8]) -> Result<()> {
+        let encoding = self.encoding_of(dir)?;
+        match encoding.is_none_or(|encoding| encoding.may_seek(name)) {
+            true => Ok(()),
+            false => Err(not_utf8()),
+        }
+    }
+
+    /// Refuses to add a name that the encoding of a directory that ignores case does not accept.
+    ///
+    /// # Errors
+    /// As [`Volume::check_sought`].
+    pub(crate) fn check_added(&self, dir: &Inode, name: &[u8]) -> Result<()> {
+        let encoding = self.encoding_of(dir)?;
+        match encoding.is_none_or(|encoding| encoding.accepts(name)) {
+            true => Ok(()),
+            false => Err(not_utf8()),
+        }
+    }
+
+    /// Says that a name in `dir` became something else.
+    pub(crate) fn forget_name(&self, dir: &Inode, name: &[u8]) {
+        self.names.forget(dir.ino, &self.name_key(dir, name));
+    }
+
     /// The type that an entry stores for a file of this type.
     pub(crate) fn entry_type(&self, file_type: FileType) -> FileType {
         match self.has_filetype() {
@@ -27,6 +89,10 @@ impl Volume {
             false => FileType::Unknown,
         }
     }
+}
+
+fn not_utf8() -> Ext4Error {
+    Ext4Error::Invalid("a name that is not UTF-8, in a directory that ignores case and is strict")
 }
 
 #[cfg(all(test, not(shuttle), not(loom)))]

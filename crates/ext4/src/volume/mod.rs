@@ -17,6 +17,7 @@
 //! | `freeze` | the gate that changes pass |
 //! | `fixed_blocks` | blocks that belong to no file |
 //! | `name_cache` | names that were looked up |
+//! | `sought` | what an entry is searched by |
 //! | `settings` | options that a remount changes |
 //! | `directory_format` | what the features say of directory blocks |
 
@@ -32,6 +33,7 @@ pub(crate) mod handles;
 mod host_space;
 pub(crate) mod name_cache;
 pub(crate) mod settings;
+pub(crate) mod sought;
 mod superblock;
 
 use crate::group::BitmapBytes;

@@ -86,7 +86,7 @@ impl<F: FuseFileSystem> Server<F> {
         }
         // By name: the number may belong to another file by now.
         match self.fs().lookup(&Caller::root(), dir, entry.name) {
-            Ok(node) => Ok(self.entry(node)?.0),
+            Ok(node) => Ok(self.entry(node, self.adapter.names_valid_s(dir))?.0),
             Err(e) if e == Errno::ENOENT => Ok(output::Entry::default()),
             Err(e) => Err(e),
         }

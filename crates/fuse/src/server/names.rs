@@ -9,18 +9,18 @@ use uext4_vfs::{Attr, Caller, Errno, FileSystem, NewKind, NewNode, RenameFlags, 
 use zerocopy::FromBytes;
 
 impl<F: FuseFileSystem> Server<F> {
-    /// The entry of `node`. The kernel has one more reference to the node.
+    /// The entry of `node`, whose name the kernel may cache for so many seconds. The kernel has one more reference to the node.
     ///
     /// # Errors
     /// Those of [`FileSystem::getattr`].
-    pub fn entry(&self, node: Node<F>) -> Result<(output::Entry, Attr)> {
+    pub fn entry(&self, node: Node<F>, name_valid_s: u64) -> Result<(output::Entry, Attr)> {
         let attr = self.fs().getattr(&node)?;
         let id = self.id_of(attr.ino);
         self.nodes.hold(id, node);
         let entry = output::Entry {
             nodeid: id,
             generation: u64::from(attr.generation),
-            entry_valid: VALID_SECONDS,
+            entry_valid: name_valid_s,
             attr_valid: self.adapter.attributes_valid_s(attr.ino),
             entry_valid_nsec: 0,
             attr_valid_nsec: 0,
@@ -29,8 +29,8 @@ impl<F: FuseFileSystem> Server<F> {
         Ok((entry, attr))
     }
 
-    fn put_entry(&self, out: &mut [u8], node: Node<F>) -> Answer {
-        let (entry, _) = self.entry(node)?;
+    fn put_entry(&self, out: &mut [u8], node: Node<F>, name_valid_s: u64) -> Answer {
+        let (entry, _) = self.entry(node, name_valid_s)?;
         Ok(put(out, &entry)?)
     }
 
@@ -42,7 +42,7 @@ impl<F: FuseFileSystem> Server<F> {
                 Some(node) => node,
                 None => self.adapter.node_by_number(id)?,
             };
-            return self.put_entry(out, node);
+            return self.put_entry(out, node, VALID_SECONDS);
         }
         let dir = match self.nodes.get(id) {
             Some(dir) => dir,
@@ -50,12 +50,12 @@ impl<F: FuseFileSystem> Server<F> {
             None => return Err(Errno::ESTALE.into()),
         };
         match self.fs().lookup(&self.caller(request), &dir, name) {
-            Ok(node) => self.put_entry(out, node),
-            // The kernel caches a negative entry.
+            Ok(node) => self.put_entry(out, node, self.adapter.names_valid_s(&dir)),
+            // The kernel may cache a negative entry.
             Err(e) if e == Errno::ENOENT => Ok(put(
                 out,
                 &output::Entry {
-                    entry_valid: VALID_SECONDS,
+                    entry_valid: self.adapter.absence_valid_s(),
                     ..output::Entry::default()
                 },
             )?),
@@ -96,6 +96,12 @@ impl<F: FuseFileSystem> Server<F> {
         Ok(node)
     }
 
+    /// For how many seconds the kernel may cache a name in the directory of a request.
+    fn name_valid_s(&self, request: &Request<'_>) -> Result<u64> {
+        let dir = self.node(request.header.nodeid)?;
+        Ok(self.adapter.names_valid_s(&dir))
+    }
+
     pub(super) fn symlink(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
         let (name, target) = request.two_names()?;
         let new = NewNode {
@@ -103,7 +109,7 @@ impl<F: FuseFileSystem> Server<F> {
             kind: NewKind::Symlink(target),
         };
         let node = self.make(request, name, 0, &new)?;
-        self.put_entry(out, node)
+        self.put_entry(out, node, self.name_valid_s(request)?)
     }
 
     pub(super) fn mknod(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
@@ -113,7 +119,7 @@ impl<F: FuseFileSystem> Server<F> {
             kind: convert::new_kind(arg.mode, arg.rdev).ok_or(Errno::EINVAL)?,
         };
         let node = self.make(request, request.name()?, arg.umask, &new)?;
-        self.put_entry(out, node)
+        self.put_entry(out, node, self.name_valid_s(request)?)
     }
 
     pub(super) fn mkdir(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
@@ -123,7 +129,7 @@ impl<F: FuseFileSystem> Server<F> {
             kind: NewKind::Directory,
         };
         let node = self.make(request, request.name()?, arg.umask, &new)?;
-        self.put_entry(out, node)
+        self.put_entry(out, node, self.name_valid_s(request)?)
     }
 
     pub(super) fn create(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
@@ -144,7 +150,8 @@ impl<F: FuseFileSystem> Server<F> {
             }
             made => made?,
         };
-        self.put_created(out, node, arg.flags)
+        let valid_s = self.name_valid_s(request)?;
+        self.put_created(out, node, valid_s, arg.flags)
     }
 
     pub(super) fn tmpfile(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
@@ -154,11 +161,11 @@ impl<F: FuseFileSystem> Server<F> {
         let node = self
             .fs()
             .tmpfile(&caller, &dir, (arg.mode & 0o7777) as u16)?;
-        self.put_created(out, node, arg.flags)
+        self.put_created(out, node, VALID_SECONDS, arg.flags)
     }
 
-    fn put_created(&self, out: &mut [u8], node: Node<F>, flags: u32) -> Answer {
-        let (entry, _) = self.entry(node)?;
+    fn put_created(&self, out: &mut [u8], node: Node<F>, name_valid_s: u64, flags: u32) -> Answer {
+        let (entry, _) = self.entry(node, name_valid_s)?;
         let at = put(out, &entry)?;
         let opened = put(&mut out[at..], &self.opened(entry.nodeid, flags))?;
         Ok(at + opened)
@@ -203,7 +210,7 @@ impl<F: FuseFileSystem> Server<F> {
         let caller = self.caller(request);
         self.fs().link(&caller, &node, &dir, request.name()?)?;
         self.sync_if_dirsync(&dir)?;
-        self.put_entry(out, node)
+        self.put_entry(out, node, self.adapter.names_valid_s(&dir))
     }
 
     pub(super) fn readlink(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {

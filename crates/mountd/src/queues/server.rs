@@ -15,6 +15,7 @@ use uext4::{Errno, Result};
 use uext4_fuse::abi::{
     NOTIFY_POLL, Opcode, OpenReply, POLL_SCHEDULE_NOTIFY, ROOT_ID, input, output,
 };
+use uext4_fuse::filesystem::VALID_SECONDS;
 use uext4_fuse::handler::{Handler, put};
 use uext4_fuse::transport::reply::{Replier, send_notification};
 use uext4_fuse::{Request, Server};
@@ -137,7 +138,9 @@ impl QueueServer {
         let path = [b"/", name].concat();
         let made = self.server.fs().open(&caller, &path, wanted, mode, size);
         let node = Arc::clone(made?.node());
-        let (entry, _) = self.server.entry(MqFile::Queue(Arc::clone(&node)))?;
+        let (entry, _) = self
+            .server
+            .entry(MqFile::Queue(Arc::clone(&node)), VALID_SECONDS)?;
         let at = put(out, &entry)?;
         let opened = self.opened(node, arg.flags);
         let len = put(&mut out[at..], &opened)?;

@@ -3,6 +3,7 @@
 use crate::size;
 use uext4::ErrorsBehaviour;
 use uext4::unstable::BuildOptions;
+use uext4::unstable::ondisk::Incompat;
 use uuid::Uuid;
 
 /// What `-J` takes.
@@ -52,6 +53,9 @@ pub struct Extended {
     hash_seed: Option<Uuid>,
     stride: Option<u16>,
     stripe_width: Option<u32>,
+    /// Names are to be in the only encoding there is.
+    encoding: bool,
+    strict_names: Option<bool>,
 }
 
 impl Extended {
@@ -69,6 +73,17 @@ impl Extended {
                 ("stripe_width" | "stripe-width", Some(blocks)) => {
                     extended.stripe_width = Some(number(name, blocks)?);
                 }
+                ("encoding", Some("utf8" | "utf8-12.1")) => extended.encoding = true,
+                ("encoding", _) => {
+                    return Err("the only encoding is `utf8` (`utf8-12.1`)".to_owned());
+                }
+                ("encoding_flags", Some("strict")) => extended.strict_names = Some(true),
+                ("encoding_flags", Some("no-strict" | "nostrict")) => {
+                    extended.strict_names = Some(false);
+                }
+                ("encoding_flags", _) => {
+                    return Err("`encoding_flags` is `strict` or `no-strict`".to_owned());
+                }
                 // Inode tables and journal read as zeros from the start, and free space is discarded where that costs nothing.
                 ("lazy_itable_init" | "lazy_journal_init", _)
                 | ("discard" | "nodiscard" | "assume_storage_prezeroed", None) => {}
@@ -76,7 +91,8 @@ impl Extended {
                     return Err("`offset` can't be chosen: make a file of the image, and copy that to its place".to_owned());
                 }
                 _ => {
-                    let known = "root_owner[=UID:GID], hash_seed=UUID, stride=BLOCKS, stripe_width=BLOCKS, \
+                    let known = "root_owner[=UID:GID], hash_seed=UUID, encoding=utf8, encoding_flags=strict|no-strict, \
+                                 stride=BLOCKS, stripe_width=BLOCKS, \
                                  lazy_itable_init=, lazy_journal_init=, discard, nodiscard";
                     return Err(unknown(name, known));
                 }
@@ -91,6 +107,10 @@ impl Extended {
         options.hash_seed = self.hash_seed.or(options.hash_seed);
         options.stride = self.stride.unwrap_or(options.stride);
         options.stripe_width = self.stripe_width.unwrap_or(options.stripe_width);
+        options.strict_names = self.strict_names.unwrap_or(options.strict_names);
+        if self.encoding || self.strict_names.is_some() {
+            options.features.incompat.insert(Incompat::CASEFOLD);
+        }
     }
 }
 
@@ -203,7 +223,15 @@ mod tests {
         Extended::parse(list).unwrap().apply(&mut options);
         assert_eq!(options.root_owner, Some((5, 6)));
         assert_eq!((options.stride, options.stripe_width), (4, 8));
+        let flags = options.features.incompat;
+        assert!(!options.strict_names && !flags.contains(Incompat::CASEFOLD));
+        let list = "encoding=utf8-12.1,encoding_flags=strict";
+        Extended::parse(list).unwrap().apply(&mut options);
+        let flags = options.features.incompat;
+        assert!(options.strict_names && flags.contains(Incompat::CASEFOLD));
         for wrong in [
+            "encoding=latin1",
+            "encoding_flags=lax",
             "stride",
             "stride=x",
             "root_owner=5",

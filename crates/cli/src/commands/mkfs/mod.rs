@@ -137,7 +137,7 @@ pub struct Args {
     /// Directory that the superblock names as the last mount point
     #[arg(long, short = 'M', value_name = "DIR", default_value = "")]
     last_mounted: String,
-    /// Extended options: root_owner[=UID:GID], hash_seed=UUID, stride=, stripe_width=, and more that change nothing
+    /// Extended options: root_owner[=UID:GID], hash_seed=UUID, encoding=, encoding_flags=, stride=, stripe_width=, and more that change nothing
     #[arg(long, short = 'E', value_name = "LIST", value_parser = Extended::parse)]
     extended: Vec<Extended>,
     /// What to fill the image from: a directory, a tar archive (- is standard input), a container image, another image; several are put
@@ -295,8 +295,9 @@ fn long_help() -> String {
          stable_inodes are marked in the superblock; no file that --from copies makes\n\
          use of them. verity is on with --fsverity, and it and project where files of\n\
          an image in --from need them. A directory with more names than\n\
-         two levels of a hash tree hold needs large_dir. encrypt, casefold, bigalloc,\n\
-         quota and journal_dev can't be made.\n\n\
+         two levels of a hash tree hold needs large_dir. With casefold, directories can\n\
+         ignore case (`uext4 chattr +F`). encrypt, bigalloc, quota and journal_dev\n\
+         can't be made.\n\n\
          {MANIFEST}\n\n\
          {EXAMPLES}"
     )

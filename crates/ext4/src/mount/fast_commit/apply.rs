@@ -106,8 +106,8 @@ impl Replay<'_> {
         }
         for name in self.early_links.remove(&ino).unwrap_or_default() {
             // It may be another's by now, or none's.
-            let early = self.early_names.get(&(name.parent, name.name.clone()));
-            if early == Some(&ino) {
+            let early = self.early_key(&name)?;
+            if self.early_names.get(&early) == Some(&ino) {
                 self.add_name(&name)?;
             }
         }
@@ -280,7 +280,7 @@ impl Replay<'_> {
         match self.inode(name.ino)? {
             Some(inode) if inode.state().links > 0 => self.add_name(name),
             _ => {
-                let key = (name.parent, name.name.clone());
+                let key = self.early_key(name)?;
                 self.early_names.insert(key, name.ino);
                 let links = self.early_links.entry(name.ino).or_default();
                 links.push(name.clone());
@@ -293,7 +293,7 @@ impl Replay<'_> {
         let (Some(dir), Some(inode)) = (self.directory(name)?, self.inode(name.ino)?) else {
             return Ok(());
         };
-        self.forget_early(name);
+        self.forget_early(name)?;
         let mut found = self.fs.directories.dir_look_up(&dir, &name.name)?;
         if let Found::Hit(hit) = &found {
             if hit.ino == name.ino {
@@ -338,12 +338,24 @@ impl Replay<'_> {
     }
 
     /// The name is something else now than it was going to be.
-    fn forget_early(&mut self, name: &FastCommitName) {
-        self.early_names.remove(&(name.parent, name.name.clone()));
+    fn forget_early(&mut self, name: &FastCommitName) -> Result<()> {
+        let key = self.early_key(name)?;
+        self.early_names.remove(&key);
+        Ok(())
+    }
+
+    /// By what a name is known that is to come: in a directory that ignores case, by its fold.
+    fn early_key(&mut self, name: &FastCommitName) -> Result<(Ino, Box<[u8]>)> {
+        let dir = self.inode(name.parent)?;
+        let key = match &dir {
+            Some(dir) => self.fs.volume.name_key(dir, &name.name).into(),
+            None => name.name.clone(),
+        };
+        Ok((name.parent, key))
     }
 
     fn remove_name(&mut self, name: &FastCommitName) -> Result<()> {
-        self.forget_early(name);
+        self.forget_early(name)?;
         let Some(dir) = self.directory(name)? else {
             return Ok(());
         };

@@ -20,6 +20,7 @@ use crate::xattrs::on_disk;
 /// Flags that mean something for directories only.
 const OF_DIRECTORIES: InodeFlags = InodeFlags::DIRSYNC
     .union(InodeFlags::TOPDIR)
+    .union(InodeFlags::CASEFOLD)
     .union(InodeFlags::PROJINHERIT);
 
 /// What of a file is kept.
@@ -32,7 +33,7 @@ enum Kept {
 
 /// The flags that chattr(1) sets and that files of a type can have.
 fn flags_of(file_type: FileType, flags: InodeFlags) -> InodeFlags {
-    let settable = InodeFlags::USER_MODIFIABLE - InodeFlags::EXTENTS - InodeFlags::CASEFOLD;
+    let settable = InodeFlags::USER_MODIFIABLE - InodeFlags::EXTENTS;
     let possible = match file_type {
         FileType::Directory => settable,
         FileType::Regular => settable - OF_DIRECTORIES,
