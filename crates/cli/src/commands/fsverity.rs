@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use uext4::{Errno, FsVerity, FsVerityDescriptor, HashAlgorithm};
 
-/// Files whose data cannot change, each read of which is checked, as fsverity(1) makes them
+/// Give files hashes by which reads are checked, as fsverity(1)
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   uext4 fsverity enable disk.img:/usr/bin/app   makes its hashes; it can't be written then

@@ -44,8 +44,8 @@ Options after -o, as for mount(8) and ext4(5); the last one wins:
   exclusive_elsewhere            open it for writing though it is not known
                                  whether another host has it open (NBD): if one
                                  has, the image is destroyed
-  fsverity=check|ignore          whether data of files with fs-verity is compared
-                                 with the hashes of it; check unless given
+  fsverity=check|ignore          whether reads of files with fs-verity are
+                                 compared with its hashes; check unless given
   errors=continue|remount-ro|panic, discard, dioread_nolock, dioread_lock
   transport=auto|dev|uring       how requests come: over io_uring where the
                                  kernel allows it
