@@ -11,6 +11,7 @@
 //! | `ext4_adapter`, `queues` | ext4 and message queues over FUSE |
 //! | [`log`], `failure` | where errors are reported; why there is no mount |
 //! | [`report`] | messages and spans as lines |
+//! | [`host_attributes`] | generation and project of files of the host |
 //! | [`stats`], [`metrics`] | the server's statistics; the same over HTTP |
 #![deny(unsafe_code)]
 // They panic where the output can not be written.
@@ -22,6 +23,7 @@ mod failure;
 pub mod freeze;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+pub mod host_attributes;
 pub mod log;
 pub mod metrics;
 pub mod mountinfo;

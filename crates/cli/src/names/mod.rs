@@ -13,6 +13,7 @@
 //! | [`fuse2fs`] | fuse2fs |
 //! | [`fields`] | the superblock as dumpe2fs and tune2fs -l list it |
 //! | [`getopt`] | command lines |
+//! | [`host_flags`] | flags of files of the host |
 //! | [`undo`] | changes that need an undo file |
 //! | [`image`] | opening an image, with the messages of e2fsprogs |
 
@@ -23,6 +24,7 @@ mod e2label;
 mod fields;
 mod fuse2fs;
 mod getopt;
+mod host_flags;
 mod image;
 mod lsattr;
 mod mke2fs;
