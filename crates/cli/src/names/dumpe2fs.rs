@@ -127,7 +127,11 @@ fn journal_lines(lines: &mut Lines, journal: &JournalSuper, sb: &Superblock) {
         0 if journal.incompat.contains(JournalIncompat::FAST_COMMIT) => FAST_COMMIT_BLOCKS_DEFAULT,
         fast => fast,
     };
-    lines.add("Total journal size", format!("{kib}k"));
+    let size = match kib {
+        _ if kib < 1 << 13 => format!("{kib}k"),
+        _ => format!("{}M", kib >> 10),
+    };
+    lines.add("Total journal size", size);
     lines.add("Total journal blocks", blocks);
     lines.add("Max transaction length", blocks.saturating_sub(fast));
     lines.add("Fast commit length", fast);

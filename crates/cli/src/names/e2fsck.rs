@@ -7,18 +7,18 @@
 mod text;
 
 use super::getopt::Words;
-use super::{Program, exit, image};
+use super::{Program, exit, image, undo};
 use crate::commands::check::repair::{Choice, repair};
 use crate::commands::check::{self, Args, confined};
 use crate::commands::tune;
-use crate::{device, diagnostics, images, interrupt, superblock};
+use crate::{images, interrupt, superblock};
 use anyhow::Result;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use uext4::unstable::ondisk::{Incompat, STATE_CLEAN, STATE_ERROR, Superblock};
 use uext4::unstable::{RepairPolicy, Tuning, UndoPlace, read_superblock};
-use uext4::{CheckOptions, DeviceOptions, Filesystem, ImageOptions};
+use uext4::{CheckOptions, DeviceOptions};
 use uext4_mountd::to_stderr;
 
 pub use check::OPERATIONAL;
@@ -90,7 +90,13 @@ pub fn run(program: &Program) -> Result<u8> {
     }
     take_places(&words)?;
     let only_journal = extended(&words)?;
+    if job.undo.is_some() && job.mode == Mode::No {
+        return Err(exit(OPERATIONAL, "e2fsck: -z is for repairs; leave it out with -n"));
+    }
     let done = job.run(words.has('f'), only_journal);
+    if let (Ok(1), Some(undo)) = (&done, job.undo) {
+        writeln!(std::io::stdout(), "{}", undo::hint(job.image, undo))?;
+    }
     done.map_err(|e| match e.is::<interrupt::Interrupted>() {
         true => exit(CANCELED, format!("{}: e2fsck canceled.", job.image.display())),
         false => e,
@@ -147,7 +153,7 @@ fn extended(words: &Words) -> Result<bool> {
             "bmap2extent" | "unshare_blocks" | "check_encoding" => {
                 return Err(exit(USAGE_CODE, format!("e2fsck: -E {name} can't be done here; leave it out")));
             }
-            _ => return Err(exit(USAGE_CODE, format!("Unknown extended option: {name}"))),
+            _ => return Err(exit(1, format!("Unknown extended option: {name}"))),
         }
     }
     Ok(only_journal)
@@ -204,7 +210,7 @@ impl Job<'_> {
             } else {
                 writeln!(std::io::stdout(), "{name}: recovering journal")?;
                 // A journal that can't be recovered is a fault that the check finds.
-                let _ = self.recover();
+                let _ = image::recover(self.image, &sb);
                 if let Ok(opened) = image::look_at(self.image) {
                     sb = opened.sb;
                     name = text::name(&sb, self.image);
@@ -244,17 +250,12 @@ impl Job<'_> {
         Err(exit(OPERATIONAL, "e2fsck: Cannot continue, aborting.\n\n"))
     }
 
-    /// Recovers the journal, as a mount does.
-    fn recover(&self) -> Result<()> {
-        let device = device::open(self.image, &DeviceOptions::read_write())
-            .map_err(|e| diagnostics::device(self.image, e))?;
-        Filesystem::open_device(device, &ImageOptions::read_write())?.unmount()?;
-        Ok(())
-    }
-
     /// Checks an image whose superblock is damaged, if it has a backup.
     fn with_backup(&self) -> Result<u8> {
         let options = DeviceOptions::read_only().exclusive(false);
+        if self.mode == Mode::Preen {
+            return self.without_superblock();
+        }
         writeln!(
             std::io::stdout(),
             "ext2fs_open2: Bad magic number in super-block\ne2fsck: Superblock invalid, trying backup blocks..."
@@ -266,13 +267,15 @@ impl Job<'_> {
                 drop(opened.device);
                 self.check(&name.unwrap_or_else(|_| self.image.display().to_string()))
             }
-            _ => {
-                writeln!(std::io::stdout(), "{}", text::NO_SUPERBLOCK)?;
-                let name = self.image.display();
-                let why = format!("e2fsck: Bad magic number in super-block while trying to open {name}");
-                Err(exit(OPERATIONAL, why))
-            }
+            _ => self.without_superblock(),
         }
+    }
+
+    fn without_superblock(&self) -> Result<u8> {
+        writeln!(std::io::stdout(), "{}", text::NO_SUPERBLOCK)?;
+        let name = self.image.display();
+        let why = format!("e2fsck: Bad magic number in super-block while trying to open {name}");
+        Err(exit(OPERATIONAL, why))
     }
 
     fn choice(&self) -> Option<Choice> {

@@ -76,11 +76,6 @@ impl Words {
         self.options.iter().any(|(l, _)| *l == letter)
     }
 
-    /// How often it is there.
-    pub fn count(&self, letter: char) -> usize {
-        self.options.iter().filter(|(l, _)| *l == letter).count()
-    }
-
     /// The last value of an option.
     pub fn value(&self, letter: char) -> Option<&OsStr> {
         let mut all = self.options.iter().rev();
@@ -120,7 +115,6 @@ mod tests {
         assert_eq!(words.operands, ["disk.img", "100M"]);
         assert_eq!(read("-q -- -F").unwrap().operands, ["-F"]);
         assert_eq!(read("-q -").unwrap().operands, ["-"]);
-        assert_eq!(words.count('b'), 2);
     }
 
     #[test]

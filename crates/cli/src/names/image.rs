@@ -1,14 +1,16 @@
 //! Opening an image, with the messages of e2fsprogs.
 
 use super::{Program, exit};
+use crate::commands::tune;
 use crate::{device, diagnostics, superblock};
+use anyhow::Result;
 use rustix::fs::{major, minor};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use uext4::unstable::ondisk::Superblock;
-use uext4::unstable::read_superblock;
-use uext4::{BlockDevice, BlockError, DeviceOptions, Errno};
+use uext4::unstable::{Tuning, read_superblock};
+use uext4::{BlockDevice, BlockError, CheckOptions, DeviceOptions, Errno, Filesystem, ImageOptions};
 use uext4_mountd::mountinfo::MountEntry;
 use uext4_mountd::second_mount;
 
@@ -110,4 +112,22 @@ pub fn errno_text(errno: Errno) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
+}
+
+/// Recovers the journal and deletes orphans, as a mount does, which is not counted as one.
+///
+/// # Errors
+/// The device's; the journal can't be recovered.
+pub fn recover(image: &Path, sb: &Superblock) -> Result<()> {
+    let device = device::open(image, &DeviceOptions::read_write())
+        .map_err(|e| diagnostics::device(image, e))?;
+    let opened = Filesystem::open_device(device, &ImageOptions::read_write());
+    let failed = |e| diagnostics::opening_to_write(image, &e);
+    opened.and_then(Filesystem::unmount).map_err(failed)?;
+    let tuning = Tuning {
+        mount_count: Some(sb.raw.mnt_count.get()),
+        ..Tuning::default()
+    };
+    tune::change(image, &tuning, &CheckOptions::new(), None, true)?;
+    Ok(())
 }

@@ -11,6 +11,7 @@ mod text;
 mod within;
 
 use super::getopt::Words;
+use super::tune2fs::LABEL_MAX;
 use super::{Program, exit, image};
 use crate::commands::mkfs::{self, Args};
 use crate::commands::tune;
@@ -60,6 +61,16 @@ struct Job<'a> {
     /// Type and usage, as mke2fs.conf has them.
     types: Vec<String>,
     conf: Conf,
+}
+
+/// A label as long as one can be.
+fn label(text: &[u8]) -> Vec<u8> {
+    let cut: Vec<u8> = text.iter().take(LABEL_MAX).copied().collect();
+    if cut.len() < text.len() {
+        let label = String::from_utf8_lossy(&cut);
+        to_stderr(format_args!("Warning: label too long; will be truncated to '{label}'\n"));
+    }
+    cut
 }
 
 pub fn run(program: &Program) -> Result<u8> {
@@ -299,8 +310,8 @@ impl<'a> Job<'a> {
         add("-I", inode_size.to_string().as_ref());
         add("-m", reserved.unwrap_or_else(|| "5".to_owned()).as_ref());
         add("-O", format!("none,{features}").as_ref());
-        let label = self.words.value('L').unwrap_or_default();
-        add("-L", OsStr::from_bytes(&super::tune2fs::label(label.as_bytes())));
+        let asked = self.words.value('L').unwrap_or_default();
+        add("-L", OsStr::from_bytes(&label(asked.as_bytes())));
         let uuid = self.words.text('U').unwrap_or_else(|| Uuid::new_v4().to_string());
         add("-U", uuid.as_ref());
         if let Some(inodes) = self.words.text('N').filter(|text| text != "0") {

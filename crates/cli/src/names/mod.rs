@@ -67,11 +67,6 @@ const NAMES: &[(&str, Run, u8)] = &[
     ("fuse2fs", fuse2fs::run, 1),
 ];
 
-/// All names, for links.
-pub fn all() -> impl Iterator<Item = &'static str> {
-    NAMES.iter().map(|(name, ..)| *name)
-}
-
 /// Runs as the program that the first argument names; `None` if it names none of e2fsprogs.
 pub fn run(args: &[OsString]) -> Option<ExitCode> {
     let (first, words) = args.split_first()?;

@@ -12,7 +12,7 @@ use crate::bar::Bar;
 use crate::commands::{resize, tune};
 use crate::size::FsSize;
 use anyhow::Result;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use uext4::unstable::ondisk::{Feature, Incompat, STATE_CLEAN, STATE_ERROR, Superblock};
@@ -29,7 +29,6 @@ struct Job<'a> {
     image: &'a Path,
     sb: Superblock,
     force: bool,
-    undo: Option<&'a OsStr>,
 }
 
 pub fn run(program: &Program) -> Result<u8> {
@@ -40,6 +39,12 @@ pub fn run(program: &Program) -> Result<u8> {
         [image, size] if !words.has('h') => (Path::new(image), Some(size)),
         _ => return Err(exit(1, USAGE)),
     };
+    if words.has('z') {
+        return Err(exit(
+            1,
+            "resize2fs: -z: no undo file can be written; leave it out, as a crash leaves the old size or the new one",
+        ));
+    }
     if let Err(e) = std::fs::metadata(ImageName::parse(image).path())
         && !ImageName::parse(image).is_remote()
     {
@@ -60,7 +65,6 @@ pub fn run(program: &Program) -> Result<u8> {
         image,
         sb: opened.sb,
         force: words.has('f'),
-        undo: words.value('z'),
     };
     job.check_clean()?;
     if words.has('P') {
@@ -156,7 +160,7 @@ impl Job<'_> {
     }
 
     fn tune(&self, tuning: &Tuning) -> Result<()> {
-        with_undo(self.image, self.undo, |undo| {
+        with_undo(self.image, None, |undo| {
             tune::change(self.image, tuning, &CheckOptions::new(), undo, true)
         })?;
         Ok(())
@@ -182,15 +186,12 @@ impl Job<'_> {
 
     /// Gives the image this size, or the smallest.
     fn resize(&self, size: Option<FsSize>) -> Result<u8> {
-        let (block_size, before) = (self.block_size(), self.sb.geometry.blocks_count);
+        let block_size = self.block_size();
         let wanted = size.map(|size| size.bytes(Some(block_size)) / block_size);
         if let Some(blocks) = wanted {
             self.check_room(blocks)?;
-            if blocks != before {
-                self.announce(blocks)?;
-            }
         }
-        let resized = with_undo(self.image, self.undo, |undo| {
+        let resized = with_undo(self.image, None, |undo| {
             let args = resize::Args::of(self.image, wanted.map(FsSize::Blocks), undo);
             resize::resize(&args)
         });
@@ -202,9 +203,7 @@ impl Job<'_> {
             ));
             return Ok(0);
         }
-        if wanted.is_none() {
-            self.announce(resized.blocks)?;
-        }
+        self.announce(resized.blocks)?;
         self.print_done(resized.blocks)?;
         Ok(0)
     }

@@ -1,7 +1,7 @@
 //! tune2fs: lists the superblock, or changes it and features.
 
 use super::getopt::Words;
-use super::undo::with_undo;
+use super::undo::{self, with_undo};
 use super::{Program, exit, fields, image};
 use crate::commands::mkfs::{UuidArg, errors};
 use crate::commands::tune;
@@ -15,7 +15,7 @@ use uext4::unstable::ondisk::{
     Compat, ErrorsBehaviour, Feature, HashVersion, Incompat, RoCompat, Superblock,
 };
 use uext4::unstable::{Reserved, Tuning};
-use uext4::{CheckOptions, Filesystem, ImageOptions};
+use uext4::CheckOptions;
 use uext4_mountd::to_stderr;
 
 const USAGE: &str = "\
@@ -29,7 +29,7 @@ Usage: tune2fs [-c max_mounts_count] [-e errors_behavior] [-f] [-g group]
 \t[-I new_inode_size] [-z undo_file] device";
 
 /// Bytes of a label at most.
-const LABEL_MAX: usize = 16;
+pub const LABEL_MAX: usize = 16;
 
 /// What is asked for, and the lines that say so.
 #[derive(Default)]
@@ -72,27 +72,22 @@ pub fn run(program: &Program) -> Result<u8> {
         };
     }
     drop(opened.device);
-    recover(image, &opened.sb)?;
+    if opened.sb.incompat.contains(Incompat::RECOVER) {
+        writeln!(std::io::stdout(), "Recovering journal.")?;
+        image::recover(image, &opened.sb)?;
+    }
     let adds_journal = asked.tuning.adds_journal();
     std::io::stdout().write_all(asked.said.as_bytes())?;
     with_undo(image, words.value('z'), |undo| {
         tune::change(image, &asked.tuning, &CheckOptions::new(), undo, true)
     })?;
+    if let Some(undo) = words.value('z') {
+        writeln!(std::io::stdout(), "{}", undo::hint(image, Path::new(undo)))?;
+    }
     if adds_journal {
         writeln!(std::io::stdout(), "Creating journal inode: done")?;
     }
     Ok(0)
-}
-
-/// Recovers the journal, if that has to be.
-fn recover(image: &Path, sb: &Superblock) -> Result<()> {
-    if sb.incompat.contains(Incompat::RECOVER) {
-        writeln!(std::io::stdout(), "Recovering journal.")?;
-        let opened = Filesystem::open(image, &ImageOptions::read_write());
-        let failed = |e| crate::diagnostics::opening_to_write(image, &e);
-        opened.and_then(Filesystem::unmount).map_err(failed)?;
-    }
-    Ok(())
 }
 
 /// What the options ask for.
@@ -119,7 +114,7 @@ impl Asked {
         let _ = writeln!(self.said, "{what}");
     }
 
-    /// When the file system is checked, and what happens about damage.
+    /// When the file system is checked, what happens about damage, and the reserved group: in the order of the original's lines.
     fn checks(&mut self, words: &Words, wrong: &Wrong<'_>) -> Result<()> {
         if let Some(text) = words.text('c') {
             let mounts: i32 = text.parse().map_err(|_| wrong("mounts count", &text))?;
@@ -143,23 +138,20 @@ impl Asked {
             self.tuning.errors = Some(errors);
             self.say(format_args!("Setting error behavior to {number}"));
         }
+        if let Some(text) = words.text('g') {
+            let gid = tune::group(&text).map_err(|_| wrong("gid/group name", &text))?;
+            self.tuning.reserved_group = Some(gid);
+            self.say(format_args!("Setting reserved blocks gid to {gid}"));
+        }
         if let Some(text) = words.text('i') {
             let seconds = tune::interval(&text).map_err(|_| wrong("interval", &text))?;
             self.tuning.check_interval = Some(seconds);
             self.say(format_args!("Setting interval between checks to {seconds} seconds"));
         }
-        if let Some(text) = words.text('T') {
-            let seconds = time_of(&text).ok_or_else(|| {
-                exit(1, format!("tune2fs: Couldn't parse date/time specifier: {text}"))
-            })?;
-            self.tuning.last_check = Some(seconds);
-            let time = fields::time(seconds);
-            self.say(format_args!("Setting time filesystem last checked to {time}\n"));
-        }
         Ok(())
     }
 
-    /// Reserved blocks, and whose they are.
+    /// Reserved blocks and the user, and the last check.
     fn reserved(&mut self, words: &Words, sb: &Superblock, wrong: &Wrong<'_>) -> Result<()> {
         if let Some(text) = words.text('m') {
             let percent: f64 = text.parse().map_err(|_| wrong("reserved block ratio", &text))?;
@@ -172,11 +164,6 @@ impl Asked {
                 "Setting reserved blocks percentage to {percent}% ({blocks} blocks)"
             ));
         }
-        if let Some(text) = words.text('g') {
-            let gid = tune::group(&text).map_err(|_| wrong("gid/group name", &text))?;
-            self.tuning.reserved_group = Some(gid);
-            self.say(format_args!("Setting reserved blocks gid to {gid}"));
-        }
         if let Some(text) = words.text('r') {
             let blocks: u64 = text.parse().map_err(|_| wrong("reserved blocks count", &text))?;
             if blocks > sb.geometry.blocks_count / 2 {
@@ -185,6 +172,14 @@ impl Asked {
             }
             self.tuning.reserved = Some(Reserved::Blocks(blocks));
             self.say(format_args!("Setting reserved blocks count to {blocks}"));
+        }
+        if let Some(text) = words.text('T') {
+            let seconds = time_of(&text).ok_or_else(|| {
+                exit(1, format!("tune2fs: Couldn't parse date/time specifier: {text}"))
+            })?;
+            self.tuning.last_check = Some(seconds);
+            let time = fields::time(seconds);
+            self.say(format_args!("Setting time filesystem last checked to {time}\n"));
         }
         if let Some(text) = words.text('u') {
             let uid = tune::user(&text).map_err(|_| wrong("uid/user name", &text))?;
@@ -309,7 +304,8 @@ impl Asked {
                     };
                     let number = hash as u8;
                     self.tuning.hash = Some(hash);
-                    self.say(format_args!("Setting default hash algorithm to {value} ({number})"));
+                    let line = format!("Setting default hash algorithm to {value} ({number})\n");
+                    self.said.insert_str(0, &line);
                 }
                 "clear_mmp" => {
                     return Err(bad(

@@ -73,3 +73,9 @@ fn place(image: &Path) -> PathBuf {
         false => path.with_file_name(file),
     }
 }
+
+/// How a change that kept an undo file is undone.
+pub fn hint(image: &Path, undo: &Path) -> String {
+    let (image, undo) = (crate::quoted::path(image), crate::quoted::path(undo));
+    format!("This can be undone using the command:\n    uext4 undo {undo} {image}\n")
+}

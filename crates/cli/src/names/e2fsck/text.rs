@@ -64,16 +64,21 @@ pub fn summary(name: &str, report: &CheckReport, verbose: bool) -> Result<()> {
     let CheckReport {
         inodes_used,
         inodes_total,
-        blocks_used,
         blocks_total,
         ..
     } = report;
+    let blocks_used = blocks_used(report);
     let share = percent(report.fragmented, *inodes_used);
     writeln!(
         out,
         "{name}: {inodes_used}/{inodes_total} files ({share:.1}% non-contiguous), {blocks_used}/{blocks_total} blocks"
     )?;
     Ok(())
+}
+
+/// Blocks that are not free: with the one before the first, where there is one.
+fn blocks_used(report: &CheckReport) -> u64 {
+    report.blocks_used + u64::from(report.block_size == 1024)
 }
 
 fn percent(part: u64, all: u64) -> f64 {
@@ -83,7 +88,8 @@ fn percent(part: u64, all: u64) -> f64 {
 fn verbose_text(report: &CheckReport) -> String {
     let used = percent(report.inodes_used, report.inodes_total);
     let fragmented = percent(report.fragmented, report.inodes_used);
-    let blocks = percent(report.blocks_used, report.blocks_total);
+    let blocks_used = blocks_used(report);
+    let blocks = percent(blocks_used, report.blocks_total);
     let all = report.files + report.directories + report.symlinks + report.specials;
     let line = |count: u64, what: &str| format!("{count:12} {what}\n");
     [
@@ -97,7 +103,7 @@ fn verbose_text(report: &CheckReport) -> String {
             &format!("non-contiguous files and directories ({fragmented:.1}%)"),
         ),
         line(
-            report.blocks_used,
+            blocks_used,
             &format!("blocks used ({blocks:.2}%, out of {})", report.blocks_total),
         ),
         "\n".to_owned(),
