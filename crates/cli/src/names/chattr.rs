@@ -10,7 +10,7 @@ use anyhow::Result;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use uext4::unstable::ondisk::InodeFlags;
 use uext4_mountd::to_stderr;
 
@@ -35,7 +35,9 @@ struct Job {
 
 pub fn run(program: &Program) -> Result<u8> {
     let (job, files) = Job::read(&program.words)?;
-    job.check()?;
+    if !program.words.is_empty() {
+        job.check()?;
+    }
     if files.is_empty() {
         return Err(exit(1, USAGE));
     }
@@ -52,7 +54,13 @@ pub fn run(program: &Program) -> Result<u8> {
     }
     if !in_images.is_empty() {
         let words = job.words.iter().cloned().chain(in_images).collect();
-        let args = chattr::Args::of(words, job.project, job.generation, job.recursive, job.verbose);
+        let args = chattr::Args::of(
+            words,
+            job.project,
+            job.generation,
+            job.recursive,
+            job.verbose,
+        );
         chattr::run(args)?;
         failed |= failures::any();
     }
@@ -79,7 +87,9 @@ impl Job {
             }
             let mut number = || {
                 let value = rest.next().and_then(|value| value.to_str());
-                value.and_then(|value| value.parse::<u32>().ok()).ok_or_else(usage)
+                value
+                    .and_then(|value| value.parse::<u32>().ok())
+                    .ok_or_else(usage)
             };
             match text {
                 "-p" => job.project = Some(number()?),
@@ -153,11 +163,14 @@ impl Job {
 
     fn warn(&self, doing: &str, path: &Path, why: &str) {
         if !self.quiet {
-            to_stderr(format_args!("chattr: {why} while {doing} {}", path.display()));
+            to_stderr(format_args!(
+                "chattr: {why} while {doing} {}",
+                path.display()
+            ));
         }
     }
 
-    fn change(&self, path: &PathBuf, there: &fs::Metadata) -> Result<bool> {
+    fn change(&self, path: &Path, there: &fs::Metadata) -> Result<bool> {
         let opened = HostFile::open(path, there.is_dir(), there.is_file());
         let failed = |doing: &str, e| {
             self.warn(doing, path, &host_flags::text(e));
@@ -170,7 +183,7 @@ impl Job {
         if self.changes_flags {
             let flags = match (self.set, file.flags()) {
                 (Some(all), _) => all,
-                (None, Ok(flags)) => flags - self.remove | self.add,
+                (None, Ok(flags)) => (flags - self.remove) | self.add,
                 (None, Err(e)) => return failed("reading flags on", e),
             };
             let flags = match file.is_dir {
@@ -220,7 +233,10 @@ mod tests {
     fn options_and_flags_share_words() {
         let (job, files) = read("-RVi +a -p 7 -v 3 x -d").unwrap();
         assert!(job.recursive && job.verbose && !job.quiet);
-        assert_eq!((job.add, job.remove), (InodeFlags::APPEND, InodeFlags::IMMUTABLE));
+        assert_eq!(
+            (job.add, job.remove),
+            (InodeFlags::APPEND, InodeFlags::IMMUTABLE)
+        );
         assert_eq!((job.project, job.generation), (Some(7), Some(3)));
         assert_eq!(files, ["x", "-d"]);
         let (job, _) = read("= x").unwrap();

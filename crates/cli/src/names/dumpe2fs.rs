@@ -20,14 +20,15 @@ use uext4::unstable::ondisk::{
 };
 use uext4_mountd::to_stderr;
 
-const USAGE: &str =
-    "Usage: dumpe2fs [-bfghimxV] [-o superblock=<num>] [-o blocksize=<num>] device";
+const USAGE: &str = "Usage: dumpe2fs [-bfghimxV] [-o superblock=<num>] [-o blocksize=<num>] device";
 
 pub fn run(program: &Program) -> Result<u8> {
     to_stderr(format_args!("{}", program.version()));
     let words = program.read("bfghimxVo:", USAGE, 1)?;
     if words.has('V') {
-        to_stderr(format_args!("\tUsing EXT2FS Library version 1.47.0 (uext4)"));
+        to_stderr(format_args!(
+            "\tUsing EXT2FS Library version 1.47.0 (uext4)"
+        ));
         return Ok(0);
     }
     let [device] = words.operands.as_slice() else {
@@ -47,7 +48,10 @@ pub fn run(program: &Program) -> Result<u8> {
         Ok(opened) => opened,
         Err(e) => {
             let report = e.report(program, device, e.code);
-            writeln!(std::io::stdout(), "Couldn't find valid filesystem superblock.")?;
+            writeln!(
+                std::io::stdout(),
+                "Couldn't find valid filesystem superblock."
+            )?;
             return Err(report);
         }
     };
@@ -90,7 +94,12 @@ fn set_superblock(program: &Program, list: &str) -> Result<()> {
                 }
             },
             Some(("blocksize", _)) => {}
-            _ => return Err(exit(1, format!("{}: bad extended option: {word}", program.name))),
+            _ => {
+                return Err(exit(
+                    1,
+                    format!("{}: bad extended option: {word}", program.name),
+                ));
+            }
         }
     }
     Ok(())
@@ -104,7 +113,9 @@ fn journal(view: &View) -> Vec<u8> {
     }
     match journal_superblock(view) {
         Ok(journal) => journal_lines(&mut lines, &journal, &view.sb),
-        Err(e) => to_stderr(format_args!("dumpe2fs: {e} while reading journal super block")),
+        Err(e) => to_stderr(format_args!(
+            "dumpe2fs: {e} while reading journal super block"
+        )),
     }
     lines.bytes
 }
@@ -137,7 +148,10 @@ fn journal_lines(lines: &mut Lines, journal: &JournalSuper, sb: &Superblock) {
     lines.add("Fast commit length", fast);
     lines.add("Journal sequence", format!("0x{:08x}", raw.sequence.get()));
     lines.add("Journal start", raw.start.get());
-    if journal.incompat.intersects(JournalIncompat::CSUM_V2 | JournalIncompat::CSUM_V3) {
+    if journal
+        .incompat
+        .intersects(JournalIncompat::CSUM_V2 | JournalIncompat::CSUM_V3)
+    {
         lines.add("Journal checksum type", "crc32c");
         lines.add("Journal checksum", format!("0x{:08x}", raw.checksum.get()));
     }

@@ -11,14 +11,14 @@ use super::{Program, exit, image, undo};
 use crate::commands::check::repair::{Choice, repair};
 use crate::commands::check::{self, Args, confined};
 use crate::commands::tune;
-use crate::{images, interrupt, superblock};
+use crate::{diagnostics, images, interrupt, superblock};
 use anyhow::Result;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use uext4::unstable::ondisk::{Incompat, STATE_CLEAN, STATE_ERROR, Superblock};
 use uext4::unstable::{RepairPolicy, Tuning, UndoPlace, read_superblock};
-use uext4::{CheckOptions, DeviceOptions};
+use uext4::{CheckOptions, DeviceOptions, Errno};
 use uext4_mountd::to_stderr;
 
 pub use check::OPERATIONAL;
@@ -85,20 +85,30 @@ pub fn run(program: &Program) -> Result<u8> {
     if job.mode != Mode::Preen {
         to_stderr(format_args!("{}", program.version_of("e2fsck")));
     }
-    if job.mode == Mode::Ask && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
-        return Err(exit(OPERATIONAL, "e2fsck: need terminal for interactive repairs"));
+    if job.mode == Mode::Ask && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal())
+    {
+        return Err(exit(
+            OPERATIONAL,
+            "e2fsck: need terminal for interactive repairs",
+        ));
     }
     take_places(&words)?;
     let only_journal = extended(&words)?;
     if job.undo.is_some() && job.mode == Mode::No {
-        return Err(exit(OPERATIONAL, "e2fsck: -z is for repairs; leave it out with -n"));
+        return Err(exit(
+            OPERATIONAL,
+            "e2fsck: -z is for repairs; leave it out with -n",
+        ));
     }
     let done = job.run(words.has('f'), only_journal);
     if let (Ok(1), Some(undo)) = (&done, job.undo) {
         writeln!(std::io::stdout(), "{}", undo::hint(job.image, undo))?;
     }
     done.map_err(|e| match e.is::<interrupt::Interrupted>() {
-        true => exit(CANCELED, format!("{}: e2fsck canceled.", job.image.display())),
+        true => exit(
+            CANCELED,
+            format!("{}: e2fsck canceled.", job.image.display()),
+        ),
         false => e,
     })
 }
@@ -109,7 +119,10 @@ fn mode(words: &Words) -> Result<Mode> {
         (words.has('n'), Mode::No),
         (words.has('y'), Mode::Yes),
     ];
-    let mut given = modes.iter().filter(|(given, _)| *given).map(|(_, mode)| *mode);
+    let mut given = modes
+        .iter()
+        .filter(|(given, _)| *given)
+        .map(|(_, mode)| *mode);
     let mode = given.next().unwrap_or(Mode::Ask);
     match given.next() {
         Some(_) => Err(exit(
@@ -131,7 +144,12 @@ fn take_places(words: &Words) -> Result<()> {
     if let Some(text) = words.text('b') {
         match text.parse() {
             Ok(block) => superblock::set(block),
-            Err(_) => return Err(exit(USAGE_CODE, format!("e2fsck: Invalid superblock: {text}\n{USAGE}"))),
+            Err(_) => {
+                return Err(exit(
+                    USAGE_CODE,
+                    format!("e2fsck: Invalid superblock: {text}\n{USAGE}"),
+                ));
+            }
         }
     }
     if let Some(device) = words.value('j') {
@@ -148,10 +166,21 @@ fn extended(words: &Words) -> Result<bool> {
         match name {
             "journal_only" => only_journal = true,
             // How it is done, or what is done anyway.
-            "" | "discard" | "nodiscard" | "fragcheck" | "fixes_only" | "readahead_kb" | "ea_ver"
-            | "no_optimize_extents" | "optimize_extents" | "inode_count_fullmap" => {}
+            ""
+            | "discard"
+            | "nodiscard"
+            | "fragcheck"
+            | "fixes_only"
+            | "readahead_kb"
+            | "ea_ver"
+            | "no_optimize_extents"
+            | "optimize_extents"
+            | "inode_count_fullmap" => {}
             "bmap2extent" | "unshare_blocks" | "check_encoding" => {
-                return Err(exit(USAGE_CODE, format!("e2fsck: -E {name} can't be done here; leave it out")));
+                return Err(exit(
+                    USAGE_CODE,
+                    format!("e2fsck: -E {name} can't be done here; leave it out"),
+                ));
             }
             _ => return Err(exit(1, format!("Unknown extended option: {name}"))),
         }
@@ -179,10 +208,15 @@ fn reason(sb: &Superblock) -> Option<String> {
         return Some(" was not cleanly unmounted".to_owned());
     }
     if max > 0 && mounts >= max.cast_unsigned() {
-        return Some(format!(" has been mounted {mounts} times without being checked"));
+        return Some(format!(
+            " has been mounted {mounts} times without being checked"
+        ));
     }
     if interval > 0 && since >= interval {
-        return Some(format!(" has gone {} days without being checked", since / 86_400));
+        return Some(format!(
+            " has gone {} days without being checked",
+            since / 86_400
+        ));
     }
     None
 }
@@ -201,7 +235,7 @@ impl Job<'_> {
             return self.with_backup();
         };
         let mut name = text::name(&sb, self.image);
-        self.check_mounts(&sb)?;
+        self.check_use(&sb)?;
         if sb.incompat.contains(Incompat::RECOVER) {
             if self.mode == Mode::No {
                 to_stderr(format_args!(
@@ -209,12 +243,15 @@ impl Job<'_> {
                 ));
             } else {
                 writeln!(std::io::stdout(), "{name}: recovering journal")?;
-                // A journal that can't be recovered is a fault that the check finds.
-                let _ = image::recover(self.image, &sb);
-                if let Ok(opened) = image::look_at(self.image) {
-                    sb = opened.sb;
-                    name = text::name(&sb, self.image);
+                if let Err(e) = image::recover(self.image, &sb) {
+                    // A check finds what is wrong with the journal, and a repair makes another.
+                    to_stderr(format_args!("{name}: {}", diagnostics::one_line(&e)));
+                    return self.check(&name);
                 }
+                sb = image::look_at(self.image)
+                    .map_err(|e| e.report(self.program, self.image, OPERATIONAL))?
+                    .sb;
+                name = text::name(&sb, self.image);
             }
         }
         if only_journal {
@@ -231,22 +268,32 @@ impl Job<'_> {
         self.check(&name)
     }
 
-    /// Refuses what is mounted, unless nothing is written, or it is the root of the host that is read only and clean.
-    fn check_mounts(&self, sb: &Superblock) -> Result<()> {
-        let Some(mount) = image::kernel_mount(self.image) else {
-            return Ok(());
-        };
-        let name = self.image.display();
+    /// Refuses what is mounted or otherwise in use, unless nothing is written, or it is the root of the host that is read only and clean.
+    fn check_use(&self, sb: &Superblock) -> Result<()> {
+        let (name, mount) = (self.image.display(), image::kernel_mount(self.image));
         if self.mode == Mode::No {
-            writeln!(std::io::stdout(), "Warning!  {name} is mounted.")?;
+            if mount.is_some() {
+                writeln!(std::io::stdout(), "Warning!  {name} is mounted.")?;
+            }
             return Ok(());
         }
-        let is_read_only = mount.options.split(',').any(|option| option == "ro");
+        let is_read_only = |options: &str| options.split(',').any(|option| option == "ro");
+        let is_root = mount
+            .as_ref()
+            .is_some_and(|mount| mount.dir == Path::new("/") && is_read_only(&mount.options));
         let is_clean = reason(sb).is_none() && !sb.incompat.contains(Incompat::RECOVER);
-        if mount.dir == Path::new("/") && is_read_only && is_clean {
+        if is_root && is_clean {
             return Ok(());
         }
-        writeln!(std::io::stdout(), "{name} is mounted.")?;
+        let why = match image::open(self.image, &DeviceOptions::read_write()) {
+            Ok(_) if mount.is_none() => return Ok(()),
+            Err(e) if e.errno() != Errno::EBUSY => {
+                return Err(e.report(self.program, self.image, OPERATIONAL));
+            }
+            _ if mount.is_some() => "mounted",
+            _ => "in use",
+        };
+        writeln!(std::io::stdout(), "{name} is {why}.")?;
         Err(exit(OPERATIONAL, "e2fsck: Cannot continue, aborting.\n\n"))
     }
 
@@ -308,7 +355,10 @@ impl Job<'_> {
         }
         self.note_check(opened.undo.as_ref())?;
         if code == check::repair::REPAIRED && self.mode != Mode::Preen {
-            writeln!(std::io::stdout(), "\n{name}: ***** FILE SYSTEM WAS MODIFIED *****")?;
+            writeln!(
+                std::io::stdout(),
+                "\n{name}: ***** FILE SYSTEM WAS MODIFIED *****"
+            )?;
         }
         text::summary(name, &plan.after, self.verbose)?;
         Ok(code)

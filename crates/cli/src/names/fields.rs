@@ -71,7 +71,8 @@ impl Lines {
     }
 
     fn add_bytes(&mut self, name: &str, value: &[u8]) {
-        self.bytes.extend_from_slice(format!("{:<26}", format!("{name}:")).as_bytes());
+        self.bytes
+            .extend_from_slice(format!("{:<26}", format!("{name}:")).as_bytes());
         self.bytes.extend_from_slice(value);
         self.bytes.push(b'\n');
     }
@@ -129,7 +130,10 @@ fn identity(lines: &mut Lines, sb: &Superblock) {
     let mounted = or(text_of(&raw.last_mounted), "<not available>");
     lines.add_bytes("Last mounted on", mounted);
     lines.add("Filesystem UUID", uuid(&raw.uuid));
-    lines.add("Filesystem magic number", format!("0x{:04X}", raw.magic.get()));
+    lines.add(
+        "Filesystem magic number",
+        format!("0x{:04X}", raw.magic.get()),
+    );
     let revision = raw.rev_level.get();
     let kind = if revision == 0 { "original" } else { "dynamic" };
     lines.add("Filesystem revision #", format!("{revision} ({kind})"));
@@ -137,14 +141,25 @@ fn identity(lines: &mut Lines, sb: &Superblock) {
     let flags = FLAGS.iter().filter(|(flag, _)| raw.flags.get() & flag != 0);
     let flags = joined(flags.map(|(_, name)| name), "(none)");
     lines.add("Filesystem flags", format!("{flags} "));
-    lines.add("Default mount options", mount_options(raw.default_mount_opts.get()));
+    lines.add(
+        "Default mount options",
+        mount_options(raw.default_mount_opts.get()),
+    );
     let options = text_of(&raw.mount_opts);
     if !options.is_empty() {
         lines.add_bytes("Mount options", options);
     }
     let state = raw.state.get();
-    let clean = if state & STATE_CLEAN != 0 { "clean" } else { "not clean" };
-    let faulty = if state & STATE_ERROR != 0 { " with errors" } else { "" };
+    let clean = if state & STATE_CLEAN != 0 {
+        "clean"
+    } else {
+        "not clean"
+    };
+    let faulty = if state & STATE_ERROR != 0 {
+        " with errors"
+    } else {
+        ""
+    };
     lines.add("Filesystem state", format!("{clean}{faulty}"));
     lines.add(
         "Errors behavior",
@@ -194,7 +209,8 @@ fn sizes(lines: &mut Lines, sb: &Superblock) {
     lines.add_unless_zero("Overhead clusters", raw.overhead_clusters.get());
     lines.add(
         "Free blocks",
-        raw.free_blocks_count().saturating_mul(geometry.cluster_ratio.into()),
+        raw.free_blocks_count()
+            .saturating_mul(geometry.cluster_ratio.into()),
     );
     lines.add("Free inodes", raw.free_inodes_count.get());
     lines.add("First block", geometry.first_data_block);
@@ -220,7 +236,10 @@ fn sizes(lines: &mut Lines, sb: &Superblock) {
     lines.add_unless_zero("RAID stride", raw.raid_stride.get());
     lines.add_unless_zero("RAID stripe width", raw.raid_stripe_width.get());
     if raw.log_groups_per_flex > 0 {
-        lines.add("Flex block group size", 1_u64 << raw.log_groups_per_flex.min(31));
+        lines.add(
+            "Flex block group size",
+            1_u64 << raw.log_groups_per_flex.min(31),
+        );
     }
 }
 
@@ -239,7 +258,10 @@ fn history(lines: &mut Lines, raw: &RawSuperblock) {
     let checked = u64::from(raw.lastcheck_hi) << 32 | u64::from(raw.lastcheck.get());
     lines.add("Last checked", time(checked));
     let interval = raw.checkinterval.get();
-    lines.add("Check interval", format!("{interval} ({})", interval_text(interval)));
+    lines.add(
+        "Check interval",
+        format!("{interval} ({})", interval_text(interval)),
+    );
     if interval > 0 {
         let next = checked.saturating_add(interval.into());
         lines.add("Next check after", time(next));
@@ -250,8 +272,12 @@ fn history(lines: &mut Lines, raw: &RawSuperblock) {
     }
     let host = Accounts::of(&Host);
     let (uid, gid) = (raw.def_resuid.get(), raw.def_resgid.get());
-    let user = host.user_name(uid.into()).map_or_else(|| "unknown)".into(), |n| format!("user {n})"));
-    let group = host.group_name(gid.into()).map_or_else(|| "unknown)".into(), |n| format!("group {n})"));
+    let user = host
+        .user_name(uid.into())
+        .map_or_else(|| "unknown)".into(), |n| format!("user {n})"));
+    let group = host
+        .group_name(gid.into())
+        .map_or_else(|| "unknown)".into(), |n| format!("group {n})"));
     lines.add("Reserved blocks uid", format!("{uid} ({user}"));
     lines.add("Reserved blocks gid", format!("{gid} ({group}"));
 }
@@ -271,7 +297,12 @@ fn interval_text(seconds: u32) -> String {
         rest %= unit;
     }
     if rest > 0 {
-        parts.push(format!("{}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60));
+        parts.push(format!(
+            "{}:{:02}:{:02}",
+            rest / 3600,
+            rest / 60 % 60,
+            rest % 60
+        ));
     }
     parts.join(", ")
 }
@@ -305,7 +336,11 @@ fn files(lines: &mut Lines, sb: &Superblock) {
         lines.add("Journal device", format!("0x{:04x}", raw.journal_dev.get()));
     }
     lines.add_unless_zero("First orphan inode", raw.last_orphan.get());
-    let seed: Vec<u8> = raw.hash_seed.iter().flat_map(|word| word.get().to_le_bytes()).collect();
+    let seed: Vec<u8> = raw
+        .hash_seed
+        .iter()
+        .flat_map(|word| word.get().to_le_bytes())
+        .collect();
     let seed: [u8; 16] = seed.try_into().unwrap_or_default();
     if raw.compat().contains(Compat::DIR_INDEX) || seed != [0; 16] {
         let hash = HASHES.get(usize::from(raw.def_hash_version));
@@ -319,12 +354,18 @@ fn files(lines: &mut Lines, sb: &Superblock) {
     }
     if raw.compat().contains(Compat::SPARSE_SUPER2) {
         let groups = raw.backup_bgs.iter().map(|g| g.get()).filter(|g| *g > 0);
-        lines.add("Backup block groups", format!("{} ", joined(groups, "(none)")));
+        lines.add(
+            "Backup block groups",
+            format!("{} ", joined(groups, "(none)")),
+        );
     }
     if raw.snapshot_inum.get() > 0 {
         lines.add("Snapshot inode", raw.snapshot_inum.get());
         lines.add("Snapshot ID", raw.snapshot_id.get());
-        lines.add("Snapshot reserved blocks", raw.snapshot_r_blocks_count.get());
+        lines.add(
+            "Snapshot reserved blocks",
+            raw.snapshot_r_blocks_count.get(),
+        );
         lines.add_unless_zero("Snapshot list head", raw.snapshot_list.get());
     }
 }
@@ -369,10 +410,20 @@ fn rest(lines: &mut Lines, sb: &Superblock) {
         lines.add("Checksum", format!("0x{:08x}", raw.checksum.get()));
     }
     if sb.incompat.contains(Incompat::CSUM_SEED) {
-        lines.add("Checksum seed", format!("0x{:08x}", raw.checksum_seed.get()));
+        lines.add(
+            "Checksum seed",
+            format!("0x{:08x}", raw.checksum_seed.get()),
+        );
     }
     if sb.incompat.contains(Incompat::CASEFOLD) {
-        lines.add("Character encoding", if raw.encoding.get() == 1 { "utf8-12.1" } else { "unknown" });
+        lines.add(
+            "Character encoding",
+            if raw.encoding.get() == 1 {
+                "utf8-12.1"
+            } else {
+                "unknown"
+            },
+        );
     }
     if sb.compat.contains(Compat::ORPHAN_FILE) {
         lines.add("Orphan file inode", raw.orphan_file_inum.get());

@@ -55,7 +55,12 @@ pub fn run(program: &Program) -> Result<u8> {
     }
     let (image, dir) = match words.operands.as_slice() {
         [image, dir] => (image, dir),
-        [] => return Err(exit(1, "Missing ext4 device/image\nSee 'fuse2fs -h' for usage")),
+        [] => {
+            return Err(exit(
+                1,
+                "Missing ext4 device/image\nSee 'fuse2fs -h' for usage",
+            ));
+        }
         _ => return Err(exit(1, USAGE)),
     };
     let name = ImageName::parse(Path::new(image));
@@ -104,7 +109,10 @@ mod tests {
     #[test]
     fn options_are_those_of_mount() {
         assert_eq!(options("ro,no_default_opts,offset=5"), ["ro", "offset=5"]);
-        assert_eq!(options("norecovery,,fakeroot"), ["ro", "noload", "fakeroot"]);
+        assert_eq!(
+            options("norecovery,,fakeroot"),
+            ["ro", "noload", "fakeroot"]
+        );
         assert_eq!(options("kernel"), ["allow_other", "suid", "dev"]);
     }
 }

@@ -97,8 +97,9 @@ pub fn text(errno: Errno) -> String {
 /// # Errors
 /// It can't be read.
 pub fn names(dir: &Path) -> std::io::Result<Vec<OsString>> {
-    let names: std::io::Result<Vec<OsString>> =
-        std::fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect();
+    let names: std::io::Result<Vec<OsString>> = std::fs::read_dir(dir)?
+        .map(|entry| Ok(entry?.file_name()))
+        .collect();
     let mut names = names?;
     names.sort();
     Ok(names)

@@ -9,8 +9,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use uext4::unstable::ondisk::Superblock;
-use uext4::unstable::{Tuning, read_superblock};
-use uext4::{BlockDevice, BlockError, CheckOptions, DeviceOptions, Errno, Filesystem, ImageOptions};
+use uext4::unstable::{BackupSuperblock, Tuning, read_superblock};
+use uext4::{
+    BlockDevice, BlockError, CheckOptions, DeviceOptions, Errno, Filesystem, ImageOptions,
+};
 use uext4_mountd::mountinfo::MountEntry;
 use uext4_mountd::second_mount;
 
@@ -34,10 +36,18 @@ pub struct Refused {
 }
 
 impl Refused {
+    /// The host's error, if it is one.
+    pub fn errno(&self) -> Errno {
+        Errno(self.code.into())
+    }
+
     /// What the program reports, which exits with `code`.
     pub fn report(&self, program: &Program, image: &Path, code: u8) -> anyhow::Error {
         let (name, image) = (program.name, image.display());
-        exit(code, format!("{name}: {} while trying to open {image}", self.why))
+        exit(
+            code,
+            format!("{name}: {} while trying to open {image}", self.why),
+        )
     }
 }
 
@@ -54,16 +64,18 @@ pub fn look_at(image: &Path) -> Result<Opened, Refused> {
 /// # Errors
 /// No image, or one that can't be read, or that is in use.
 pub fn open(image: &Path, options: &DeviceOptions) -> Result<Opened, Refused> {
+    let opened = device::open(image, options).map_err(|e| of_device(image, e))?;
     let device = match superblock::asked_for() {
-        None => device::open(image, options).map_err(|e| of_device(image, e))?,
-        Some(block) => superblock::open(image, options).map_err(|e| match e {
-            superblock::OpenError::Device(e) => of_device(image, e),
-            superblock::OpenError::NoBackup(_) => Refused {
-                why: format!("Bad magic number in super-block (block {block} holds no backup)"),
-                code: BAD_MAGIC,
-            },
-        })?
-        .device,
+        None => opened,
+        Some(block) => match BackupSuperblock::find(opened, Some(block)) {
+            Some(found) => found.device,
+            None => {
+                return Err(Refused {
+                    why: format!("Bad magic number in super-block (block {block} holds no backup)"),
+                    code: BAD_MAGIC,
+                });
+            }
+        },
     };
     match read_superblock(&*device) {
         Ok(sb) => Ok(Opened { device, sb }),

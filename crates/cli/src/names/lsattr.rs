@@ -82,7 +82,10 @@ pub fn run(program: &Program) -> Result<u8> {
     drop(list);
     if !in_images.is_empty() {
         if is_long {
-            return Err(exit(1, "lsattr: -l is for files of the host; leave it out for IMAGE:/path"));
+            return Err(exit(
+                1,
+                "lsattr: -l is for files of the host; leave it out for IMAGE:/path",
+            ));
         }
         lsattr::run(lsattr::Args::of(shown, in_images))?;
         failed |= failures::any();
@@ -97,7 +100,10 @@ impl<W: Write> List<W> {
             Ok(there) => there,
             Err(e) => {
                 let why = super::image::errno_text(uext4::Errno(e.raw_os_error().unwrap_or(0)));
-                to_stderr(format_args!("lsattr: {why} while trying to stat {}", path.display()));
+                to_stderr(format_args!(
+                    "lsattr: {why} while trying to stat {}",
+                    path.display()
+                ));
                 return Ok(false);
             }
         };
@@ -113,7 +119,11 @@ impl<W: Write> List<W> {
             return Ok(false);
         };
         // Files to list, last ones first; `None` ends a directory.
-        let mut stack: Vec<Option<_>> = names.into_iter().rev().map(|name| Some(start.join(name))).collect();
+        let mut stack: Vec<Option<_>> = names
+            .into_iter()
+            .rev()
+            .map(|name| Some(start.join(name)))
+            .collect();
         while let Some(next) = stack.pop() {
             let Some(path) = next else {
                 self.out.write_all(b"\n")?;
@@ -126,7 +136,8 @@ impl<W: Write> List<W> {
             let is_itself = path.ends_with("..") || path.as_os_str().as_bytes().ends_with(b"/.");
             if self.shown.recursive && there.is_dir() && !is_itself {
                 self.out.write_all(b"\n")?;
-                self.out.write_all(&show::name(path.as_os_str().as_bytes()))?;
+                self.out
+                    .write_all(&show::name(path.as_os_str().as_bytes()))?;
                 self.out.write_all(b":\n")?;
                 let names = self.names(&path).unwrap_or_default();
                 stack.push(None);
@@ -149,7 +160,10 @@ impl<W: Write> List<W> {
             }
             Err(e) => {
                 let why = super::image::errno_text(uext4::Errno(e.raw_os_error().unwrap_or(0)));
-                to_stderr(format_args!("lsattr: {why} while reading {}", dir.display()));
+                to_stderr(format_args!(
+                    "lsattr: {why} while reading {}",
+                    dir.display()
+                ));
                 None
             }
         }
@@ -159,14 +173,21 @@ impl<W: Write> List<W> {
         let file = HostFile::open(path, there.is_dir(), there.is_file());
         let read = file.and_then(|file| {
             let project = self.shown.project.then(|| file.project()).transpose()?;
-            let generation = self.shown.generation.then(|| file.generation()).transpose()?;
+            let generation = self
+                .shown
+                .generation
+                .then(|| file.generation())
+                .transpose()?;
             Ok((file.flags()?, project, generation))
         });
         let (flags, project, generation) = match read {
             Ok(read) => read,
             Err(e) => {
                 let why = host_flags::text(e);
-                to_stderr(format_args!("lsattr: {why} While reading flags on {}", path.display()));
+                to_stderr(format_args!(
+                    "lsattr: {why} While reading flags on {}",
+                    path.display()
+                ));
                 return Ok(false);
             }
         };

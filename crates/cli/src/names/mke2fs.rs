@@ -68,7 +68,9 @@ fn label(text: &[u8]) -> Vec<u8> {
     let cut: Vec<u8> = text.iter().take(LABEL_MAX).copied().collect();
     if cut.len() < text.len() {
         let label = String::from_utf8_lossy(&cut);
-        to_stderr(format_args!("Warning: label too long; will be truncated to '{label}'\n"));
+        to_stderr(format_args!(
+            "Warning: label too long; will be truncated to '{label}'\n"
+        ));
     }
     cut
 }
@@ -94,14 +96,24 @@ pub fn run(program: &Program) -> Result<u8> {
 /// The value of a word in a list of extended options.
 fn extended<'a>(list: &'a str, name: &str) -> Option<&'a str> {
     let mut words = list.split(',').filter_map(|word| word.split_once('='));
-    words.find(|(word, _)| *word == name).map(|(_, value)| value)
+    words
+        .find(|(word, _)| *word == name)
+        .map(|(_, value)| value)
 }
 
 /// A list without the words with these names.
 fn without(list: &str, names: &[&str]) -> String {
-    let name = |word: &str| word.split_once('=').map_or(word, |(name, _)| name).to_owned();
-    let kept = list.split(',').filter(|word| !names.contains(&name(word).as_str()));
-    kept.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(",")
+    let name = |word: &str| {
+        word.split_once('=')
+            .map_or(word, |(name, _)| name)
+            .to_owned()
+    };
+    let kept = list
+        .split(',')
+        .filter(|word| !names.contains(&name(word).as_str()));
+    kept.filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// The bytes of what is there, if there is something.
@@ -142,7 +154,10 @@ impl<'a> Job<'a> {
                 let text = size.to_string_lossy();
                 let size = FsSize::parse(&text).map_err(|_| {
                     let image = image.display();
-                    exit(1, format!("{name}: invalid blocks '{text}' on device '{image}'"))
+                    exit(
+                        1,
+                        format!("{name}: invalid blocks '{text}' on device '{image}'"),
+                    )
                 })?;
                 size.bytes(block_size)
             }
@@ -156,7 +171,9 @@ impl<'a> Job<'a> {
         if bytes == 0 {
             return Err(exit(
                 1,
-                format!("{name}: Device size reported to be zero.  Invalid partition specified, or\n\tthe file is empty: name a size behind it\n"),
+                format!(
+                    "{name}: Device size reported to be zero.  Invalid partition specified, or\n\tthe file is empty: name a size behind it\n"
+                ),
             ));
         }
         let conf = Conf::load()?;
@@ -186,7 +203,10 @@ impl<'a> Job<'a> {
             if self.is_new {
                 return Err(exit(
                     1,
-                    format!("{}: No such file or directory while trying to determine hardware sector size", self.program.name),
+                    format!(
+                        "{}: No such file or directory while trying to determine hardware sector size",
+                        self.program.name
+                    ),
                 ));
             }
             let sb = mkfs::plan(&args)?;
@@ -205,11 +225,20 @@ impl<'a> Job<'a> {
             device::set_offset(self.offset);
         }
         self.complete(later)?;
-        let opened = image::look_at(self.image).map_err(|e| e.report(self.program, self.image, 1))?;
-        if wants_journal && !opened.sb.compat.contains(uext4::unstable::ondisk::Compat::HAS_JOURNAL) {
+        let opened =
+            image::look_at(self.image).map_err(|e| e.report(self.program, self.image, 1))?;
+        if wants_journal
+            && !opened
+                .sb
+                .compat
+                .contains(uext4::unstable::ondisk::Compat::HAS_JOURNAL)
+        {
             to_stderr(format_args!("\nFilesystem too small for a journal"));
         }
-        self.print(&self.heading(&opened.sb), &text::steps(&opened.sb, self.words.has('d')))
+        self.print(
+            &self.heading(&opened.sb),
+            &text::steps(&opened.sb, self.words.has('d')),
+        )
     }
 
     fn is_file(&self) -> bool {
@@ -219,9 +248,13 @@ impl<'a> Job<'a> {
     /// What is printed of the file system itself.
     fn heading(&self, sb: &Superblock) -> String {
         let mut heading = String::new();
-        if self.is_new {
-            heading += &format!("Creating regular file {}\n", self.image.display());
-        } else if !self.words.list('E').unwrap_or_default().contains("nodiscard") {
+        if !self.is_new
+            && !self
+                .words
+                .list('E')
+                .unwrap_or_default()
+                .contains("nodiscard")
+        {
             heading += text::DISCARDED;
         }
         if self.words.has('v') {
@@ -234,9 +267,12 @@ impl<'a> Job<'a> {
     }
 
     fn print(&self, heading: &str, steps: &str) -> Result<u8> {
+        let mut out = std::io::stdout().lock();
+        if self.is_new {
+            writeln!(out, "Creating regular file {}", self.image.display())?;
+        }
         if !self.is_quiet() {
-            let text = format!("{heading}\n{steps}");
-            std::io::stdout().write_all(text.as_bytes())?;
+            write!(out, "{heading}\n{steps}")?;
         }
         Ok(0)
     }
@@ -271,9 +307,17 @@ impl<'a> Job<'a> {
             all.push("has_journal".to_owned());
         }
         let asked = self.words.text('O');
-        let list = asked.clone().or_else(|| self.conf.default_features(&self.types));
-        for word in list.unwrap_or_default().split([',', ' ']).filter(|word| !word.is_empty()) {
-            let (name, on) = word.strip_prefix('^').map_or((word, true), |name| (name, false));
+        let list = asked
+            .clone()
+            .or_else(|| self.conf.default_features(&self.types));
+        for word in list
+            .unwrap_or_default()
+            .split([',', ' '])
+            .filter(|word| !word.is_empty())
+        {
+            let (name, on) = word
+                .strip_prefix('^')
+                .map_or((word, true), |name| (name, false));
             if name != "none" && Feature::parse_name(name).is_none() {
                 let list = asked.unwrap_or_default();
                 return Err(exit(1, format!("Invalid filesystem option set: {list}")));
@@ -303,7 +347,10 @@ impl<'a> Job<'a> {
         let block_size = self.number('b', "blocksize", 4096)?;
         let ratio = self.number('i', "inode_ratio", 16384)?.max(block_size);
         let inode_size = self.number('I', "inode_size", 256)?;
-        let reserved = self.words.text('m').or_else(|| self.value("reserved_ratio"));
+        let reserved = self
+            .words
+            .text('m')
+            .or_else(|| self.value("reserved_ratio"));
         add("--size", self.bytes.to_string().as_ref());
         add("-b", block_size.to_string().as_ref());
         add("-i", ratio.to_string().as_ref());
@@ -312,7 +359,10 @@ impl<'a> Job<'a> {
         add("-O", format!("none,{features}").as_ref());
         let asked = self.words.value('L').unwrap_or_default();
         add("-L", OsStr::from_bytes(&label(asked.as_bytes())));
-        let uuid = self.words.text('U').unwrap_or_else(|| Uuid::new_v4().to_string());
+        let uuid = self
+            .words
+            .text('U')
+            .unwrap_or_else(|| Uuid::new_v4().to_string());
         add("-U", uuid.as_ref());
         if let Some(inodes) = self.words.text('N').filter(|text| text != "0") {
             add("-N", inodes.as_ref());
@@ -340,13 +390,24 @@ impl<'a> Job<'a> {
         Args::read(line).map_err(|e| {
             let text = e.to_string();
             let why = text.lines().next().unwrap_or_default();
-            exit(1, format!("{}: {}", self.program.name, why.trim_start_matches("error: ")))
+            exit(
+                1,
+                format!(
+                    "{}: {}",
+                    self.program.name,
+                    why.trim_start_matches("error: ")
+                ),
+            )
         })
     }
 
     /// `-E` as `uext4 mkfs` takes it; the hash seed is random, unless what is made is to be reproducible.
     fn extended(&self) -> Option<String> {
-        let list = self.words.list('E').or_else(|| self.words.list('R')).unwrap_or_default();
+        let list = self
+            .words
+            .list('E')
+            .or_else(|| self.words.list('R'))
+            .unwrap_or_default();
         let mut list = without(&list, &["offset", "quotatype"]);
         let is_fixed = self.words.has('U') || std::env::var_os("SOURCE_DATE_EPOCH").is_some();
         if extended(&list, "hash_seed").is_none() && !is_fixed {
@@ -370,7 +431,8 @@ impl<'a> Job<'a> {
             'i' => "inode ratio",
             _ => "inode size",
         };
-        crate::size::parse(&text).map_err(|_| exit(1, format!("{}: invalid {what} - {text}", self.program.name)))
+        crate::size::parse(&text)
+            .map_err(|_| exit(1, format!("{}: invalid {what} - {text}", self.program.name)))
     }
 
     /// Changes what an image can't be made with.

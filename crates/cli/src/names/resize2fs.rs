@@ -20,8 +20,7 @@ use uext4::unstable::{ChangeError, Tuning, plan_shrink};
 use uext4::{BlockDevice, CheckOptions, DeviceOptions, Errno, ImageName};
 use uext4_mountd::to_stderr;
 
-const USAGE: &str =
-    "Usage: resize2fs [-d debug_flags] [-f] [-F] [-M] [-P] [-p] device [-b|-s|new_size] [-S RAID-stride] [-z undo_file]\n";
+const USAGE: &str = "Usage: resize2fs [-d debug_flags] [-f] [-F] [-M] [-P] [-p] device [-b|-s|new_size] [-S RAID-stride] [-z undo_file]\n";
 
 /// What is resized, and how.
 struct Job<'a> {
@@ -49,7 +48,14 @@ pub fn run(program: &Program) -> Result<u8> {
         && !ImageName::parse(image).is_remote()
     {
         let why = Errno(e.raw_os_error().unwrap_or(Errno::EIO.0));
-        return Err(exit(1, format!("open: {} while opening {}", image::errno_text(why), image.display())));
+        return Err(exit(
+            1,
+            format!(
+                "open: {} while opening {}",
+                image::errno_text(why),
+                image.display()
+            ),
+        ));
     }
     if let Some(mount) = online::find(image).filter(|_| !words.has('P')) {
         let minimum = words.has('M');
@@ -57,7 +63,10 @@ pub fn run(program: &Program) -> Result<u8> {
     }
     let opened = image::look_at(image).map_err(|e| {
         let report = e.report(program, image, 1);
-        let _ = writeln!(std::io::stdout(), "Couldn't find valid filesystem superblock.");
+        let _ = writeln!(
+            std::io::stdout(),
+            "Couldn't find valid filesystem superblock."
+        );
         report
     })?;
     let job = Job {
@@ -84,7 +93,9 @@ pub fn run(program: &Program) -> Result<u8> {
         (true, _) => job.resize(None),
         (false, Some(size)) => job.resize(Some(job.size(&size.to_string_lossy())?)),
         (false, None) => {
-            let device = image::look_at(image).map_err(|e| e.report(program, image, 1))?.device;
+            let device = image::look_at(image)
+                .map_err(|e| e.report(program, image, 1))?
+                .device;
             let bytes = device.len();
             drop(device);
             job.resize(Some(FsSize::Bytes(bytes)))
@@ -97,7 +108,10 @@ pub fn parse_size(program: &Program, text: &str) -> Result<FsSize> {
     let is_of_resize2fs = text.ends_with(|c: char| c.is_ascii_digit() || "skKmMgGtT".contains(c));
     match FsSize::parse(text) {
         Ok(size) if is_of_resize2fs => Ok(size),
-        _ => Err(exit(1, format!("{}: Invalid new size: {text}\n", program.name))),
+        _ => Err(exit(
+            1,
+            format!("{}: Invalid new size: {text}\n", program.name),
+        )),
     }
 }
 
@@ -128,7 +142,10 @@ impl Job<'_> {
     }
 
     fn run_e2fsck(&self) -> anyhow::Error {
-        exit(1, format!("Please run 'e2fsck -f {}' first.\n", self.image.display()))
+        exit(
+            1,
+            format!("Please run 'e2fsck -f {}' first.\n", self.image.display()),
+        )
     }
 
     fn size(&self, text: &str) -> Result<FsSize> {
@@ -146,12 +163,17 @@ impl Job<'_> {
         let geometry = &self.sb.geometry;
         let blocks = blocks.map(|clusters| clusters * u64::from(geometry.cluster_ratio));
         let blocks = blocks.unwrap_or(geometry.blocks_count);
-        writeln!(std::io::stdout(), "Estimated minimum size of the filesystem: {blocks}")?;
+        writeln!(
+            std::io::stdout(),
+            "Estimated minimum size of the filesystem: {blocks}"
+        )?;
         Ok(0)
     }
 
     fn set_stride(&self, text: &str) -> Result<()> {
-        let blocks = text.parse().map_err(|_| exit(1, format!("Invalid RAID stride: {text}\n{USAGE}")))?;
+        let blocks = text
+            .parse()
+            .map_err(|_| exit(1, format!("Invalid RAID stride: {text}\n{USAGE}")))?;
         let tuning = Tuning {
             stride: Some(blocks),
             ..Tuning::default()
@@ -210,7 +232,10 @@ impl Job<'_> {
 
     fn announce(&self, blocks: u64) -> Result<()> {
         let (name, unit) = (self.image.display(), unit(self.block_size()));
-        Ok(writeln!(std::io::stdout(), "Resizing the filesystem on {name} to {blocks} ({unit}) blocks.")?)
+        Ok(writeln!(
+            std::io::stdout(),
+            "Resizing the filesystem on {name} to {blocks} ({unit}) blocks."
+        )?)
     }
 
     fn print_done(&self, blocks: u64) -> Result<()> {
@@ -229,7 +254,8 @@ impl Job<'_> {
             return Ok(());
         }
         let options = DeviceOptions::read_only().exclusive(false);
-        let device = image::open(self.image, &options).map_err(|e| e.report(self.program, self.image, 1))?;
+        let device =
+            image::open(self.image, &options).map_err(|e| e.report(self.program, self.image, 1))?;
         let has = device.device.len() / self.block_size();
         if blocks <= has {
             return Ok(());
@@ -248,7 +274,10 @@ impl Job<'_> {
         match e.downcast_ref() {
             Some(ChangeError::TooSmall { least }) => exit(
                 1,
-                format!("{}: New size smaller than minimum ({least})\n", self.program.name),
+                format!(
+                    "{}: New size smaller than minimum ({least})\n",
+                    self.program.name
+                ),
             ),
             Some(ChangeError::Faulty) => self.run_e2fsck(),
             _ => e,

@@ -11,11 +11,11 @@ use std::fmt::{Display, Write as _};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use uext4::CheckOptions;
 use uext4::unstable::ondisk::{
     Compat, ErrorsBehaviour, Feature, HashVersion, Incompat, RoCompat, Superblock,
 };
 use uext4::unstable::{Reserved, Tuning};
-use uext4::CheckOptions;
 use uext4_mountd::to_stderr;
 
 const USAGE: &str = "\
@@ -93,7 +93,10 @@ pub fn run(program: &Program) -> Result<u8> {
 /// What the options ask for.
 fn asked(program: &Program, words: &Words, sb: &Superblock) -> Result<Asked> {
     let wrong = |what: &str, value: &str| {
-        exit(1, format!("{}: bad {what} - {value}\n{USAGE}", program.name))
+        exit(
+            1,
+            format!("{}: bad {what} - {value}\n{USAGE}", program.name),
+        )
     };
     let mut asked = Asked::default();
     asked.checks(words, &wrong)?;
@@ -146,7 +149,9 @@ impl Asked {
         if let Some(text) = words.text('i') {
             let seconds = tune::interval(&text).map_err(|_| wrong("interval", &text))?;
             self.tuning.check_interval = Some(seconds);
-            self.say(format_args!("Setting interval between checks to {seconds} seconds"));
+            self.say(format_args!(
+                "Setting interval between checks to {seconds} seconds"
+            ));
         }
         Ok(())
     }
@@ -154,7 +159,9 @@ impl Asked {
     /// Reserved blocks and the user, and the last check.
     fn reserved(&mut self, words: &Words, sb: &Superblock, wrong: &Wrong<'_>) -> Result<()> {
         if let Some(text) = words.text('m') {
-            let percent: f64 = text.parse().map_err(|_| wrong("reserved block ratio", &text))?;
+            let percent: f64 = text
+                .parse()
+                .map_err(|_| wrong("reserved block ratio", &text))?;
             if !(0.0..=50.0).contains(&percent) {
                 return Err(wrong("reserved block ratio", &text));
             }
@@ -165,7 +172,9 @@ impl Asked {
             ));
         }
         if let Some(text) = words.text('r') {
-            let blocks: u64 = text.parse().map_err(|_| wrong("reserved blocks count", &text))?;
+            let blocks: u64 = text
+                .parse()
+                .map_err(|_| wrong("reserved blocks count", &text))?;
             if blocks > sb.geometry.blocks_count / 2 {
                 let why = format!("tune2fs: reserved blocks count is too big ({blocks})");
                 return Err(exit(1, why));
@@ -175,11 +184,16 @@ impl Asked {
         }
         if let Some(text) = words.text('T') {
             let seconds = time_of(&text).ok_or_else(|| {
-                exit(1, format!("tune2fs: Couldn't parse date/time specifier: {text}"))
+                exit(
+                    1,
+                    format!("tune2fs: Couldn't parse date/time specifier: {text}"),
+                )
             })?;
             self.tuning.last_check = Some(seconds);
             let time = fields::time(seconds);
-            self.say(format_args!("Setting time filesystem last checked to {time}\n"));
+            self.say(format_args!(
+                "Setting time filesystem last checked to {time}\n"
+            ));
         }
         if let Some(text) = words.text('u') {
             let uid = tune::user(&text).map_err(|_| wrong("uid/user name", &text))?;
@@ -202,15 +216,14 @@ impl Asked {
             self.tuning.uuid = Some(uuid.uuid().into_bytes());
         }
         if let Some(list) = words.list('o') {
-            let options = tune::default_options(&list).map_err(|_| {
-                exit(1, format!("Invalid mount option set: {list}"))
-            })?;
+            let options = tune::default_options(&list)
+                .map_err(|_| exit(1, format!("Invalid mount option set: {list}")))?;
             self.tuning.default_options = options;
         }
         if let Some(text) = words.text('I') {
-            let bytes = text.parse().map_err(|_| {
-                exit(1, format!("{}: bad inode size - {text}", program.name))
-            })?;
+            let bytes = text
+                .parse()
+                .map_err(|_| exit(1, format!("{}: bad inode size - {text}", program.name)))?;
             self.tuning.inode_size = Some(bytes);
         }
         Ok(())
@@ -220,9 +233,15 @@ impl Asked {
         let journal = Feature::Compat(Compat::HAS_JOURNAL);
         if let Some(list) = words.list('O') {
             let features = tune::features(&list);
-            let features = features
-                .map_err(|_| exit(1, format!("Invalid filesystem option set: {list}")))?;
+            let features =
+                features.map_err(|_| exit(1, format!("Invalid filesystem option set: {list}")))?;
             self.tuning.features = features.0;
+            // metadata_csum is what uninit_bg became.
+            let sums = Feature::RoCompat(RoCompat::METADATA_CSUM);
+            if sb.has_metadata_csum() && self.tuning.sets(sums) != Some(false) {
+                let older = (Feature::RoCompat(RoCompat::GDT_CSUM), true);
+                self.tuning.features.retain(|change| *change != older);
+            }
         }
         if let Some(list) = words.text('Q') {
             self.quota(&list)?;
@@ -235,9 +254,8 @@ impl Asked {
             return Err(exit(1, "The filesystem already has a journal."));
         }
         if let Some(list) = words.text('J') {
-            let bytes = tune::journal(&list).map_err(|why| {
-                exit(1, format!("{}: -J {list}: {why}", program.name))
-            })?;
+            let bytes = tune::journal(&list)
+                .map_err(|why| exit(1, format!("{}: -J {list}: {why}", program.name)))?;
             let blocks = bytes / u64::from(sb.geometry.block_size);
             self.tuning.journal_blocks = u32::try_from(blocks).ok().filter(|_| adds);
         }
@@ -252,12 +270,16 @@ impl Asked {
                 "usrquota" | "grpquota" => self.tuning.features.push((quota, true)),
                 "prjquota" => {
                     let project = Feature::RoCompat(RoCompat::PROJECT);
-                    self.tuning.features.extend([(project, true), (quota, true)]);
+                    self.tuning
+                        .features
+                        .extend([(project, true), (quota, true)]);
                 }
                 "^usrquota" | "^grpquota" | "^prjquota" => {
                     return Err(exit(
                         1,
-                        format!("tune2fs: -Q {word}: one kind of quota can't be removed; -O ^quota removes all"),
+                        format!(
+                            "tune2fs: -Q {word}: one kind of quota can't be removed; -O ^quota removes all"
+                        ),
                     ));
                 }
                 _ => {
@@ -275,14 +297,25 @@ impl Asked {
     fn extended(&mut self, program: &Program, list: &str) -> Result<()> {
         let bad = |why: &str| {
             let known = "mount_opts=, stride=, stripe_width=, hash_alg=";
-            exit(1, format!("\nBad options specified.\n\n{}: {why}; there are {known}", program.name))
+            exit(
+                1,
+                format!(
+                    "\nBad options specified.\n\n{}: {why}; there are {known}",
+                    program.name
+                ),
+            )
         };
         for word in list.split(',') {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
-            let number = || value.parse::<u32>().map_err(|_| bad(&format!("{name}= takes a number")));
+            let number = || {
+                value
+                    .parse::<u32>()
+                    .map_err(|_| bad(&format!("{name}= takes a number")))
+            };
             match name {
                 "stride" => {
-                    let blocks = u16::try_from(number()?).map_err(|_| bad("stride= is too large"))?;
+                    let blocks =
+                        u16::try_from(number()?).map_err(|_| bad("stride= is too large"))?;
                     self.tuning.stride = Some(blocks);
                     self.say(format_args!("Setting stride size to {blocks}"));
                 }
@@ -293,7 +326,9 @@ impl Asked {
                 }
                 "mount_opts" => {
                     self.tuning.mount_options = Some(value.as_bytes().to_vec());
-                    self.say(format_args!("Setting extended default mount options to '{value}'"));
+                    self.say(format_args!(
+                        "Setting extended default mount options to '{value}'"
+                    ));
                 }
                 "hash_alg" | "hash-alg" => {
                     let hash = match value {
@@ -341,7 +376,6 @@ fn time_of(text: &str) -> Option<u64> {
     let zoned = time.to_zoned(TimeZone::system()).ok()?;
     u64::try_from(zoned.timestamp().as_second()).ok()
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -60,7 +60,10 @@ fn is_complete(e: &anyhow::Error) -> bool {
 /// The undo file of an image, by the name of that.
 fn place(image: &Path) -> PathBuf {
     let name = ImageName::parse(image);
-    let path = name.path().canonicalize().unwrap_or_else(|_| name.path().to_owned());
+    let path = name
+        .path()
+        .canonicalize()
+        .unwrap_or_else(|_| name.path().to_owned());
     let is_device = fs::metadata(&path).is_ok_and(|there| there.file_type().is_block_device());
     let mut file = OsString::from(".");
     file.push(path.file_name().unwrap_or(OsStr::new("image")));

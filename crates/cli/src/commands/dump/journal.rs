@@ -1,14 +1,14 @@
 //! The journal: its superblock, and what each block of the log is.
 
-use super::view::View;
 use super::mapping::RunDump;
+use super::view::View;
 use super::{Dump, mapping};
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::fmt::Write;
 use uext4::unstable::ondisk::{
-    CommitBlock, DescriptorReader, Ino, JournalBlockType, JournalFormat, JournalHeader, JournalSuper,
-    RevokeReader,
+    CommitBlock, DescriptorReader, Ino, JournalBlockType, JournalFormat, JournalHeader,
+    JournalSuper, RevokeReader,
 };
 
 #[derive(Serialize)]

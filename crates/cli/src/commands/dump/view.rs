@@ -5,7 +5,8 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::sync::Arc;
 use uext4::unstable::ondisk::{
-    CsumSeed, GroupCsum, GroupDesc, GroupNo, Ino, Inode, InodeParams, Pblk, Superblock, inode_checksum_ok,
+    CsumSeed, GroupCsum, GroupDesc, GroupNo, Ino, Inode, InodeParams, Pblk, Superblock,
+    inode_checksum_ok,
 };
 use uext4::{BlockDevice, DeviceOptions};
 

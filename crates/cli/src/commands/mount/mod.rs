@@ -137,7 +137,9 @@ impl Args {
     /// What is wrong with it, for the user.
     pub fn read(words: Vec<OsString>) -> Result<Args, clap::Error> {
         let command = Args::augment_args(clap::Command::new("fuse2fs").no_binary_name(true));
-        let matches = command.args_override_self(true).try_get_matches_from(words)?;
+        let matches = command
+            .args_override_self(true)
+            .try_get_matches_from(words)?;
         Args::from_arg_matches(&matches)
     }
 }

@@ -108,7 +108,10 @@ fn group(view: &View, no: GroupNo, numbers: Numbers) -> Result<String> {
     let first = geometry.group_first_block(no).0;
     let last = first + u64::from(geometry.blocks_in_group(no)).saturating_sub(1);
     let mut text = format!("Group {no}: (Blocks {})", numbers.range(first, last));
-    let has_sums = view.sb.ro_compat.intersects(RoCompat::METADATA_CSUM | RoCompat::GDT_CSUM);
+    let has_sums = view
+        .sb
+        .ro_compat
+        .intersects(RoCompat::METADATA_CSUM | RoCompat::GDT_CSUM);
     if has_sums {
         let _ = write!(text, " csum 0x{:04x}", desc.checksum);
         let expected = view.group_checksum(no)?;
@@ -124,17 +127,29 @@ fn group(view: &View, no: GroupNo, numbers: Numbers) -> Result<String> {
         ("Inode", desc.inode_bitmap, desc.inode_bitmap_csum),
     ];
     for (kind, at, sum) in bitmaps {
-        let _ = write!(text, "  {kind} bitmap at {}{}", numbers.one(at.0), distance(view, no, at));
+        let _ = write!(
+            text,
+            "  {kind} bitmap at {}{}",
+            numbers.one(at.0),
+            distance(view, no, at)
+        );
         if view.sb.has_metadata_csum() {
             let _ = write!(text, ", csum 0x{sum:08x}");
         }
         text.push('\n');
     }
     let table = desc.inode_table;
-    let end = table.0.saturating_add(table_blocks(geometry)).saturating_sub(1);
+    let end = table
+        .0
+        .saturating_add(table_blocks(geometry))
+        .saturating_sub(1);
     let (range, distance) = (numbers.range(table.0, end), distance(view, no, table));
     let _ = writeln!(text, "  Inode table at {range}{distance}");
-    let unit = if view.sb.ro_compat.contains(RoCompat::BIGALLOC) { "clusters" } else { "blocks" };
+    let unit = if view.sb.ro_compat.contains(RoCompat::BIGALLOC) {
+        "clusters"
+    } else {
+        "blocks"
+    };
     let GroupDesc {
         free_blocks,
         free_inodes,
@@ -142,7 +157,10 @@ fn group(view: &View, no: GroupNo, numbers: Numbers) -> Result<String> {
         itable_unused,
         ..
     } = desc;
-    let _ = write!(text, "  {free_blocks} free {unit}, {free_inodes} free inodes, {used_dirs} directories");
+    let _ = write!(
+        text,
+        "  {free_blocks} free {unit}, {free_inodes} free inodes, {used_dirs} directories"
+    );
     if itable_unused > 0 {
         let _ = write!(text, ", {itable_unused} unused inodes");
     }
@@ -182,7 +200,11 @@ fn places(places: &Places, numbers: Numbers) -> String {
         text.push('\n');
     }
     if let Some((first, last)) = places.reserved {
-        let _ = writeln!(text, "  Reserved GDT blocks at {}", numbers.range(first, last));
+        let _ = writeln!(
+            text,
+            "  Reserved GDT blocks at {}",
+            numbers.range(first, last)
+        );
     }
     text
 }
@@ -218,13 +240,18 @@ fn free(view: &View, no: GroupNo, desc: &GroupDesc, numbers: Numbers) -> Result<
             let fixed = fixed_blocks(view, no)?;
             let is_fixed = |n: u64| {
                 let block = first + n * ratio;
-                let is_in = |(from, to): &(u64, u64)| (from / ratio..=to / ratio).contains(&(block / ratio));
+                let is_in = |(from, to): &(u64, u64)| {
+                    (from / ratio..=to / ratio).contains(&(block / ratio))
+                };
                 fixed.iter().any(is_in)
             };
             numbers.free(&is_fixed, first, clusters, ratio)
         }
     };
-    let (inode, inodes) = (u64::from(geometry.ino_in_group(no, 0).0), u64::from(geometry.inodes_per_group));
+    let (inode, inodes) = (
+        u64::from(geometry.ino_in_group(no, 0).0),
+        u64::from(geometry.inodes_per_group),
+    );
     let inodes = match desc.flags.contains(GroupFlags::INODE_UNINIT) {
         true => numbers.free(&|_| false, inode, inodes, 1),
         false => {
@@ -232,7 +259,9 @@ fn free(view: &View, no: GroupNo, desc: &GroupDesc, numbers: Numbers) -> Result<
             numbers.free(&|n| bit(&map, n), inode, inodes, 1)
         }
     };
-    Ok(format!("  Free blocks: {blocks}\n  Free inodes: {inodes}\n"))
+    Ok(format!(
+        "  Free blocks: {blocks}\n  Free inodes: {inodes}\n"
+    ))
 }
 
 /// Ranges of metadata in a group whose bitmap was never written: its own, and those of groups of the same flex group.
@@ -253,7 +282,12 @@ fn fixed_blocks(view: &View, no: GroupNo) -> Result<Vec<(u64, u64)>> {
         fixed.extend([
             (desc.block_bitmap.0, desc.block_bitmap.0),
             (desc.inode_bitmap.0, desc.inode_bitmap.0),
-            (table, table.saturating_add(table_blocks(geometry)).saturating_sub(1)),
+            (
+                table,
+                table
+                    .saturating_add(table_blocks(geometry))
+                    .saturating_sub(1),
+            ),
         ]);
     }
     Ok(fixed)
@@ -268,7 +302,9 @@ pub fn table(view: &View) -> Result<String> {
     for no in (0..view.sb.geometry.groups_count).map(GroupNo) {
         let (desc, places) = (view.group(no)?, Places::of(view, no));
         let first = view.sb.geometry.group_first_block(no).0;
-        let super_block = places.super_block.map_or("-1".to_owned(), |at| at.to_string());
+        let super_block = places
+            .super_block
+            .map_or("-1".to_owned(), |at| at.to_string());
         let descs = match places.descs {
             None => "-1".to_owned(),
             Some((at, _)) if view.sb.incompat.contains(Incompat::META_BG) => at.to_string(),

@@ -128,7 +128,9 @@ pub fn found(
     for fault in &report.faults {
         writeln!(out, "{fault}.  Fix? no\n")?;
     }
-    let more = report.faults_total.saturating_sub(report.faults.len() as u64);
+    let more = report
+        .faults_total
+        .saturating_sub(report.faults.len() as u64);
     if more > 0 {
         writeln!(out, "{more} more faults\n")?;
     }
@@ -153,7 +155,10 @@ pub fn repaired(name: &str, plan: &RepairPlan, is_preen: bool) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for decision in &plan.decisions {
         let fault = &decision.fault;
-        let does = decision.remedy.filter(|_| decision.repaired).map(|remedy| remedy.does);
+        let does = decision
+            .remedy
+            .filter(|_| decision.repaired)
+            .map(|remedy| remedy.does);
         match (is_preen, does) {
             (true, Some(does)) => writeln!(out, "{name}: {fault}.  FIXED: {does}.")?,
             (true, None) => writeln!(out, "{name}: {fault}.")?,

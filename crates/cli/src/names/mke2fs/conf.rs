@@ -81,7 +81,10 @@ impl Conf {
             if line.is_empty() || line.starts_with(['#', ';']) {
                 continue;
             }
-            if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            if let Some(name) = line
+                .strip_prefix('[')
+                .and_then(|line| line.strip_suffix(']'))
+            {
                 (section, subsection) = (name.trim().to_owned(), None);
                 continue;
             }
@@ -92,7 +95,10 @@ impl Conf {
             let Some((key, value)) = line.split_once('=') else {
                 continue;
             };
-            let (key, value) = (key.trim().to_owned(), value.trim().trim_matches('"').to_owned());
+            let (key, value) = (
+                key.trim().to_owned(),
+                value.trim().trim_matches('"').to_owned(),
+            );
             if value == "{" {
                 conf.types.entry(key.clone()).or_default();
                 subsection = Some(key);
@@ -101,7 +107,10 @@ impl Conf {
             match (section.as_str(), &subsection) {
                 ("defaults", None) => drop(conf.defaults.insert(key, value)),
                 ("fs_types", Some(name)) => {
-                    conf.types.entry(name.clone()).or_default().insert(key, value);
+                    conf.types
+                        .entry(name.clone())
+                        .or_default()
+                        .insert(key, value);
                 }
                 _ => {}
             }
@@ -111,14 +120,23 @@ impl Conf {
 
     /// The value of a key: that of the last of `types` that has one, else the default.
     pub fn value(&self, types: &[String], key: &str) -> Option<&str> {
-        let of_types = types.iter().rev().find_map(|name| self.types.get(name)?.get(key));
-        of_types.or_else(|| self.defaults.get(key)).map(String::as_str)
+        let of_types = types
+            .iter()
+            .rev()
+            .find_map(|name| self.types.get(name)?.get(key));
+        of_types
+            .or_else(|| self.defaults.get(key))
+            .map(String::as_str)
     }
 
     /// The features of a file system of these types.
     pub fn features(&self, types: &[String]) -> Vec<String> {
-        let base = self.value(types, "base_features").unwrap_or("sparse_super,large_file,filetype,resize_inode,dir_index");
-        let of_types = types.iter().filter_map(|name| self.types.get(name)?.get("features"));
+        let base = self
+            .value(types, "base_features")
+            .unwrap_or("sparse_super,large_file,filetype,resize_inode,dir_index");
+        let of_types = types
+            .iter()
+            .filter_map(|name| self.types.get(name)?.get("features"));
         let mut all: Vec<String> = Vec::new();
         for list in std::iter::once(base).chain(of_types.map(String::as_str)) {
             for word in list.split([',', ' ']).filter(|word| !word.is_empty()) {
@@ -155,7 +173,9 @@ mod tests {
 
     #[test]
     fn lines_are_read_as_they_are_written() {
-        let conf = Conf::parse("# x\n[defaults]\n\tbase_features = a,b\n[fs_types]\n e = {\n\tfeatures = ^a, c\n\tk=\"v\"\n }\n");
+        let conf = Conf::parse(
+            "# x\n[defaults]\n\tbase_features = a,b\n[fs_types]\n e = {\n\tfeatures = ^a, c\n\tk=\"v\"\n }\n",
+        );
         let types = ["e".to_owned()];
         assert_eq!(conf.features(&types), ["b", "c"]);
         assert_eq!(conf.value(&types, "k"), Some("v"));

@@ -13,7 +13,10 @@ pub const DISCARDED: &str = "Discarding device blocks: done                     
 /// The types, as `-v` lists them.
 pub fn types(types: &[String]) -> String {
     let quoted: Vec<String> = types.iter().map(|name| format!("'{name}'")).collect();
-    format!("fs_types for mke2fs.conf resolution: {}\n", quoted.join(", "))
+    format!(
+        "fs_types for mke2fs.conf resolution: {}\n",
+        quoted.join(", ")
+    )
 }
 
 /// How large the file system is, and where its backups are.
@@ -68,16 +71,33 @@ pub fn details(sb: &Superblock) -> String {
     let reserved = raw.reserved_blocks_count();
     let share = 100.0 * reserved as f64 / geometry.blocks_count.max(1) as f64;
     let _ = writeln!(text, "Filesystem label={label}\nOS type: Linux");
-    let _ = writeln!(text, "Block size={size} (log={log})\nFragment size={size} (log={log})");
+    let _ = writeln!(
+        text,
+        "Block size={size} (log={log})\nFragment size={size} (log={log})"
+    );
     let (stride, width) = (raw.raid_stride.get(), raw.raid_stripe_width.get());
     let _ = writeln!(text, "Stride={stride} blocks, Stripe width={width} blocks");
-    let _ = writeln!(text, "{} inodes, {} blocks", geometry.inodes_count, geometry.blocks_count);
-    let _ = writeln!(text, "{reserved} blocks ({share:.2}%) reserved for the super user");
+    let _ = writeln!(
+        text,
+        "{} inodes, {} blocks",
+        geometry.inodes_count, geometry.blocks_count
+    );
+    let _ = writeln!(
+        text,
+        "{reserved} blocks ({share:.2}%) reserved for the super user"
+    );
     let _ = writeln!(text, "First data block={}", geometry.first_data_block);
     let groups = geometry.groups_count;
-    let _ = writeln!(text, "{groups} block group{}", if groups > 1 { "s" } else { "" });
+    let _ = writeln!(
+        text,
+        "{groups} block group{}",
+        if groups > 1 { "s" } else { "" }
+    );
     let (blocks, clusters) = (geometry.blocks_per_group, raw.clusters_per_group.get());
-    let _ = writeln!(text, "{blocks} blocks per group, {clusters} fragments per group");
+    let _ = writeln!(
+        text,
+        "{blocks} blocks per group, {clusters} fragments per group"
+    );
     let _ = writeln!(text, "{} inodes per group", geometry.inodes_per_group);
     text
 }
@@ -88,7 +108,8 @@ pub fn steps(sb: &Superblock, copied: bool) -> String {
                     Writing inode tables: done                            \n"
         .to_owned();
     if sb.journal_ino().is_some() {
-        let bytes = u64::from(sb.raw.jnl_blocks[15].get()) << 32 | u64::from(sb.raw.jnl_blocks[16].get());
+        let bytes =
+            u64::from(sb.raw.jnl_blocks[15].get()) << 32 | u64::from(sb.raw.jnl_blocks[16].get());
         let blocks = bytes / u64::from(sb.geometry.block_size).max(1);
         let _ = writeln!(text, "Creating journal ({blocks} blocks): done");
     }

@@ -41,7 +41,13 @@ pub fn find(image: &Path) -> Option<Mount> {
 
 impl Mount {
     /// Makes it as large as `size`, or as its device.
-    pub fn resize(&self, program: &Program, image: &Path, size: Option<&OsStr>, minimum: bool) -> Result<u8> {
+    pub fn resize(
+        &self,
+        program: &Program,
+        image: &Path,
+        size: Option<&OsStr>,
+        minimum: bool,
+    ) -> Result<u8> {
         let (name, dir) = (image.display(), self.dir.display());
         let opened = image::look_at(image).map_err(|e| e.report(program, image, 1))?;
         let block_size = u64::from(opened.sb.geometry.block_size);
@@ -62,7 +68,10 @@ impl Mount {
             "Filesystem at {name} is mounted on {dir}; on-line resizing required"
         )?;
         if minimum || wanted < before {
-            return Err(exit(1, format!("{}: On-line shrinking not supported", program.name)));
+            return Err(exit(
+                1,
+                format!("{}: On-line shrinking not supported", program.name),
+            ));
         }
         match self.server {
             Server::Kernel => self.grow_by_kernel(wanted)?,
