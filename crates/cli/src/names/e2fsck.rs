@@ -40,7 +40,7 @@ Emergency help:
  -f                   Force checking even if filesystem is marked clean
  -v                   Be verbose
  -b superblock        Use alternative superblock
- -B blocksize         Force blocksize when looking for superblock
+ -B blocksize         Force blocksize of the alternative superblock
  -j external_journal  Set location of the external journal
  -z undo_file         Create an undo file
 ";

@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 pub struct Words {
     /// Options in their order, each with its value.
     options: Vec<(char, Option<OsString>)>,
-    /// What is no option.
+    /// The other words.
     pub operands: Vec<OsString>,
 }
 

@@ -63,7 +63,7 @@ struct Job<'a> {
     conf: Conf,
 }
 
-/// A label as long as one can be.
+/// A label, cut to the length that one can have.
 fn label(text: &[u8]) -> Vec<u8> {
     let cut: Vec<u8> = text.iter().take(LABEL_MAX).copied().collect();
     if cut.len() < text.len() {

@@ -101,7 +101,7 @@ impl Display for Exit {
 
 impl std::error::Error for Exit {}
 
-/// A failure with an exit code, whose message goes to standard error as it is.
+/// A failure with an exit code, whose message is written to standard error as it is.
 fn exit(code: u8, message: impl Into<String>) -> anyhow::Error {
     let message = Some(message.into());
     Exit { code, message }.into()

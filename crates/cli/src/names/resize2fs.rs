@@ -44,19 +44,7 @@ pub fn run(program: &Program) -> Result<u8> {
             "resize2fs: -z: no undo file can be written; leave it out, as a crash leaves the old size or the new one",
         ));
     }
-    if let Err(e) = std::fs::metadata(ImageName::parse(image).path())
-        && !ImageName::parse(image).is_remote()
-    {
-        let why = Errno(e.raw_os_error().unwrap_or(Errno::EIO.0));
-        return Err(exit(
-            1,
-            format!(
-                "open: {} while opening {}",
-                image::errno_text(why),
-                image.display()
-            ),
-        ));
-    }
+    check_there(image)?;
     if let Some(mount) = online::find(image).filter(|_| !words.has('P')) {
         let minimum = words.has('M');
         return mount.resize(program, image, size.map(OsString::as_os_str), minimum);
@@ -101,6 +89,24 @@ pub fn run(program: &Program) -> Result<u8> {
             job.resize(Some(FsSize::Bytes(bytes)))
         }
     }
+}
+
+/// Refuses a file that is not there, before anything else is said of it.
+fn check_there(image: &Path) -> Result<()> {
+    if let Err(e) = std::fs::metadata(ImageName::parse(image).path())
+        && !ImageName::parse(image).is_remote()
+    {
+        let why = Errno(e.raw_os_error().unwrap_or(Errno::EIO.0));
+        return Err(exit(
+            1,
+            format!(
+                "open: {} while opening {}",
+                image::errno_text(why),
+                image.display()
+            ),
+        ));
+    }
+    Ok(())
 }
 
 /// Reads a size: a number of blocks, or one with `s`, K, M, G or T.

@@ -38,7 +38,7 @@ struct Asked {
     said: String,
 }
 
-/// A label as long as one can be.
+/// A label, cut to the length that one can have.
 pub fn label(text: &[u8]) -> Vec<u8> {
     if text.len() > LABEL_MAX {
         to_stderr(format_args!("Warning: label too long, truncating."));

@@ -96,13 +96,14 @@ pub fn write(view: &View, as_hex: bool, out: &mut dyn Write) -> Result<()> {
     };
     let numbers = Numbers { as_hex, digits };
     out.write_all(b"\n")?;
+    let mut flex = FlexGroup::default();
     for no in (0..view.sb.geometry.groups_count).map(GroupNo) {
-        out.write_all(group(view, no, numbers)?.as_bytes())?;
+        out.write_all(group(view, no, numbers, &mut flex)?.as_bytes())?;
     }
     Ok(())
 }
 
-fn group(view: &View, no: GroupNo, numbers: Numbers) -> Result<String> {
+fn group(view: &View, no: GroupNo, numbers: Numbers, flex: &mut FlexGroup) -> Result<String> {
     let geometry = &view.sb.geometry;
     let desc = view.group(no)?;
     let first = geometry.group_first_block(no).0;
@@ -165,7 +166,7 @@ fn group(view: &View, no: GroupNo, numbers: Numbers) -> Result<String> {
         let _ = write!(text, ", {itable_unused} unused inodes");
     }
     text.push('\n');
-    text += &free(view, no, &desc, numbers)?;
+    text += &free(view, no, &desc, numbers, flex)?;
     Ok(text)
 }
 
@@ -221,7 +222,13 @@ fn distance(view: &View, group: GroupNo, at: Pblk) -> String {
     }
 }
 
-fn free(view: &View, no: GroupNo, desc: &GroupDesc, numbers: Numbers) -> Result<String> {
+fn free(
+    view: &View,
+    no: GroupNo,
+    desc: &GroupDesc,
+    numbers: Numbers,
+    flex: &mut FlexGroup,
+) -> Result<String> {
     let geometry = &view.sb.geometry;
     let first = geometry.group_first_block(no).0;
     let bit = |map: &[u8], n: u64| {
@@ -237,7 +244,7 @@ fn free(view: &View, no: GroupNo, desc: &GroupDesc, numbers: Numbers) -> Result<
             numbers.free(&|n| bit(&map, n), first, clusters, ratio)
         }
         true => {
-            let fixed = fixed_blocks(view, no)?;
+            let fixed = fixed_blocks(view, no, flex)?;
             let is_fixed = |n: u64| {
                 let block = first + n * ratio;
                 let is_in = |(from, to): &(u64, u64)| {
@@ -264,31 +271,52 @@ fn free(view: &View, no: GroupNo, desc: &GroupDesc, numbers: Numbers) -> Result<
     ))
 }
 
-/// Ranges of metadata in a group whose bitmap was never written: its own, and those of groups of the same flex group.
-fn fixed_blocks(view: &View, no: GroupNo) -> Result<Vec<(u64, u64)>> {
+/// The bitmaps and inode tables of the groups of a flex group, which may lie in any of them.
+#[derive(Default)]
+struct FlexGroup {
+    first: Option<u32>,
+    /// First and last blocks.
+    ranges: Vec<(u64, u64)>,
+}
+
+impl FlexGroup {
+    /// Those of the flex group that has this group; read once.
+    fn of(&mut self, view: &View, no: GroupNo) -> Result<&[(u64, u64)]> {
+        let geometry = &view.sb.geometry;
+        let groups = 1_u32 << geometry.log_groups_per_flex.min(31);
+        let first = no.0 - no.0 % groups;
+        if self.first == Some(first) {
+            return Ok(&self.ranges);
+        }
+        let end = first.saturating_add(groups).min(geometry.groups_count);
+        self.ranges.clear();
+        for group in (first..end).map(GroupNo) {
+            let desc = view.group(group)?;
+            let table = desc.inode_table.0;
+            let table_end = table
+                .saturating_add(table_blocks(geometry))
+                .saturating_sub(1);
+            self.ranges.extend([
+                (desc.block_bitmap.0, desc.block_bitmap.0),
+                (desc.inode_bitmap.0, desc.inode_bitmap.0),
+                (table, table_end),
+            ]);
+        }
+        self.first = Some(first);
+        Ok(&self.ranges)
+    }
+}
+
+/// Ranges of metadata in a group whose bitmap was never written.
+fn fixed_blocks(view: &View, no: GroupNo, flex: &mut FlexGroup) -> Result<Vec<(u64, u64)>> {
     let geometry = &view.sb.geometry;
     let first = geometry.group_first_block(no).0;
+    let end = first.saturating_add(geometry.blocks_in_group(no).into());
     let base = u64::from(geometry.base_meta_blocks(no));
-    let mut fixed = Vec::new();
+    let is_here = |(from, to): &&(u64, u64)| *from < end && *to >= first;
+    let mut fixed: Vec<(u64, u64)> = flex.of(view, no)?.iter().filter(is_here).copied().collect();
     if base > 0 {
         fixed.push((first, first + base - 1));
-    }
-    let flex = 1_u32 << geometry.log_groups_per_flex.min(31);
-    let start = no.0 - no.0 % flex;
-    let end = start.saturating_add(flex).min(geometry.groups_count);
-    for other in (start..end).map(GroupNo) {
-        let desc = view.group(other)?;
-        let table = desc.inode_table.0;
-        fixed.extend([
-            (desc.block_bitmap.0, desc.block_bitmap.0),
-            (desc.inode_bitmap.0, desc.inode_bitmap.0),
-            (
-                table,
-                table
-                    .saturating_add(table_blocks(geometry))
-                    .saturating_sub(1),
-            ),
-        ]);
     }
     Ok(fixed)
 }
