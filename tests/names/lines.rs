@@ -176,6 +176,7 @@ pub const boot: &[Line] = &[
     equal(MADE, "fsck.ext4 -a -C0 t.img"),
     equal(MADE, "e2fsck -n t.img"),
     equal(MADE, "e2fsck -fn t.img"),
+    equal(PIECES, "e2fsck -fn ext4.img; e2fsck -fn ext2.img"),
     equal(
         "mke2fs -q -t ext4 -L data t.img 64M; tune2fs -c 3 -C 7 t.img",
         "e2fsck -p t.img; e2fsck -p t.img",
@@ -206,6 +207,10 @@ pub const boot: &[Line] = &[
         &["output"],
     ),
 ];
+
+/// Files that lie in pieces, with extents and with block maps.
+const PIECES: &str = "for t in ext4 ext2; do mke2fs -q -t $t -b 1024 $t.img 8M; seq 1 20000 > a; head -c 30000 a > b; \
+                      printf '%s\\n' 'write b 1' 'write b 2' 'write b 3' 'rm 2' 'write a 4' | debugfs -w -f - $t.img; done";
 
 /// Install scripts: of distributions, and what they read back.
 pub const install_scripts: &[Line] = &[
