@@ -42,6 +42,7 @@
 # make docs     regenerates docs/LOCKING.md, docs/HABITS.md and the evidence in docs/TESTING.md; about a minute
 # make install  the command, man pages, completions, libuext4_mq.so and its header below PREFIX, /usr/local by default;
 #               about two minutes
+# make install-e2fsprogs-names  links in DIR by which the installed command is mke2fs, e2fsck and the like; files that are there stay
 # make setup    installs the programs that the tests compare with, and prints which; a minute, nothing where they are there
 SHELL := /bin/bash
 export CARGO_TERM_COLOR ?= auto
@@ -55,7 +56,7 @@ PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny api install demo test test-remote page check crash explore guest nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs setup
+.PHONY: quick deny api install install-e2fsprogs-names demo test test-remote page check crash explore guest nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs setup
 
 setup:
 	@tools/setup.sh
@@ -75,6 +76,10 @@ ifndef BUILT
 	cargo build --release -p uext4-cli -p uext4-mq
 endif
 	tools/install.sh $(or $(BUILT),target/release) $(PREFIX)
+
+# COMMAND is the command as it is installed.
+install-e2fsprogs-names:
+	@tools/names.sh $(or $(COMMAND),$(PREFIX)/bin/uext4) "$(DIR)"
 
 demo: setup
 	$(BUILD_BENCH)

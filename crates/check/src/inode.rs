@@ -263,6 +263,7 @@ impl Scanner<'_, '_> {
             self.check_block_count(ino, inode, xattr_blocks);
         } else {
             let mapped = self.walk(ino, inode)?;
+            self.counts.fragmented += u64::from(mapped.is_fragmented);
             if mapped.complete {
                 self.check_block_count(ino, inode, mapped.blocks.saturating_add(xattr_blocks));
             }

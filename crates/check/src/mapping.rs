@@ -29,8 +29,12 @@ pub(crate) struct Mapped {
     pub(crate) last_written: Option<u64>,
     /// Everything was seen; if not, there is a fault that says why.
     pub(crate) complete: bool,
+    /// Its blocks do not follow one another on the device, holes counted; those of a block map are among the pointers.
+    pub(crate) is_fragmented: bool,
     /// The cluster of the last block, of which more blocks may follow.
     last_cluster: Option<u64>,
+    /// The last block, in the file and on the device.
+    previous: Option<(u64, u64)>,
 }
 
 impl Mapped {
@@ -44,8 +48,20 @@ impl Mapped {
             last: None,
             last_written: None,
             complete: true,
+            is_fragmented: false,
             last_cluster: None,
+            previous: None,
         }
+    }
+
+    /// Notes the place of blocks.
+    fn place(&mut self, lblk: u64, pblk: Pblk, len: u64) {
+        if let Some((last_lblk, last)) = self.previous {
+            let distance = lblk.wrapping_sub(last_lblk);
+            self.is_fragmented |= last.wrapping_add(distance) != pblk.0;
+        }
+        let rest = len.saturating_sub(1);
+        self.previous = Some((lblk.wrapping_add(rest), pblk.0.wrapping_add(rest)));
     }
 }
 
@@ -185,6 +201,7 @@ impl Scanner<'_, '_> {
             self.faults
                 .push(fault.detail(format_args!("file block {}", e.lblk)));
         }
+        m.place(u64::from(e.lblk.0), e.pblk, u64::from(e.len));
         let fresh = self.data(m, e.pblk, u64::from(e.len));
         if m.file_type == FileType::Directory && fresh {
             for i in 0..u32::from(e.len) {
@@ -254,6 +271,7 @@ impl Scanner<'_, '_> {
             return Ok(());
         }
         if level == 0 {
+            m.place(here, block, 1);
             let fresh = self.data(m, block, 1);
             if m.file_type == FileType::Directory && fresh {
                 let lblk = Lblk(here as u32);
@@ -268,6 +286,10 @@ impl Scanner<'_, '_> {
             let fault = Fault::new(FaultKind::BlockIsMetadata);
             self.faults.push(fault.ino(m.ino).pblk(block));
         }
+        // It is expected where the next block of the file would be, and that behind it.
+        let before = m.previous.map_or(here, |(last, _)| last.wrapping_add(1));
+        m.place(before, block, 1);
+        m.previous = Some((here.wrapping_sub(1), block.0));
         let fresh = self.claim(m.ino, block, 1);
         m.blocks = m.blocks.saturating_add(1);
         if !fresh {

@@ -137,6 +137,7 @@ impl KnownFiles {
         report.directories = self.report.directories;
         report.symlinks = self.report.symlinks;
         report.specials = self.report.specials;
+        report.fragmented = self.report.fragmented;
     }
 }
 
@@ -210,6 +211,7 @@ fn examine_files(
     report.directories = scanned.counts.directories;
     report.symlinks = scanned.counts.symlinks;
     report.specials = scanned.counts.specials;
+    report.fragmented = scanned.counts.fragmented;
     if stop(Stage::Inodes, faults, report) {
         return Ok(false);
     }
@@ -323,6 +325,7 @@ fn scan_inodes(cx: &Context<'_>, faults: &mut Faults) -> Result<Scanned> {
         counts.directories += c.directories;
         counts.symlinks += c.symlinks;
         counts.specials += c.specials;
+        counts.fragmented += c.fragmented;
         usage.absorb(w.usage);
         value_refs.extend(w.value_refs);
         duplicates.extend(w.duplicates);

@@ -81,6 +81,8 @@ pub struct CheckReport {
     pub symlinks: u64,
     /// Devices, pipes and sockets.
     pub specials: u64,
+    /// Regular files and directories whose blocks do not follow one another, as e2fsck counts them.
+    pub fragmented: u64,
     /// Blocks (clusters, with `bigalloc`) in use.
     pub blocks_used: u64,
     /// Blocks (clusters, with `bigalloc`) of the file system.

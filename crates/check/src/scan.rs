@@ -54,6 +54,7 @@ pub(crate) struct Counts {
     pub(crate) directories: u64,
     pub(crate) symlinks: u64,
     pub(crate) specials: u64,
+    pub(crate) fragmented: u64,
 }
 
 /// What claiming a block means.

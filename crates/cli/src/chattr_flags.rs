@@ -2,49 +2,48 @@
 
 use uext4::unstable::ondisk::InodeFlags;
 
+/// A flag of other file systems, for files of the host.
+const NO_COW: InodeFlags = InodeFlags::from_bits_retain(0x0080_0000);
+
 /// Letters, in the order of lsattr(1); with what they stand for, and in words.
-const FLAGS: [(char, Option<(InodeFlags, &str)>); 22] = [
-    ('s', Some((InodeFlags::SECRM, "secure-deletion"))),
-    ('u', Some((InodeFlags::UNRM, "undelete"))),
-    ('S', Some((InodeFlags::SYNC, "sync"))),
-    ('D', Some((InodeFlags::DIRSYNC, "dirsync"))),
-    ('i', Some((InodeFlags::IMMUTABLE, "immutable"))),
-    ('a', Some((InodeFlags::APPEND, "append-only"))),
-    ('d', Some((InodeFlags::NODUMP, "no-dump"))),
-    ('A', Some((InodeFlags::NOATIME, "no-atime"))),
-    ('c', Some((InodeFlags::COMPR, "compress"))),
-    ('E', Some((InodeFlags::ENCRYPT, "encrypted"))),
-    ('j', Some((InodeFlags::JOURNAL_DATA, "journal-data"))),
-    ('I', Some((InodeFlags::INDEX, "indexed"))),
-    ('t', Some((InodeFlags::NOTAIL, "no-tail"))),
-    ('T', Some((InodeFlags::TOPDIR, "top-directory"))),
-    ('e', Some((InodeFlags::EXTENTS, "extents"))),
-    // Of other file systems.
-    ('C', None),
-    ('x', Some((InodeFlags::DAX, "dax"))),
-    ('F', Some((InodeFlags::CASEFOLD, "casefold"))),
-    ('N', Some((InodeFlags::INLINE_DATA, "inline-data"))),
-    ('P', Some((InodeFlags::PROJINHERIT, "project-inherit"))),
-    ('V', Some((InodeFlags::VERITY, "verity"))),
-    ('m', Some((InodeFlags::NOCOMPR, "no-compress"))),
+const FLAGS: [(char, (InodeFlags, &str)); 22] = [
+    ('s', (InodeFlags::SECRM, "secure-deletion")),
+    ('u', (InodeFlags::UNRM, "undelete")),
+    ('S', (InodeFlags::SYNC, "sync")),
+    ('D', (InodeFlags::DIRSYNC, "dirsync")),
+    ('i', (InodeFlags::IMMUTABLE, "immutable")),
+    ('a', (InodeFlags::APPEND, "append-only")),
+    ('d', (InodeFlags::NODUMP, "no-dump")),
+    ('A', (InodeFlags::NOATIME, "no-atime")),
+    ('c', (InodeFlags::COMPR, "compress")),
+    ('E', (InodeFlags::ENCRYPT, "encrypted")),
+    ('j', (InodeFlags::JOURNAL_DATA, "journal-data")),
+    ('I', (InodeFlags::INDEX, "indexed")),
+    ('t', (InodeFlags::NOTAIL, "no-tail")),
+    ('T', (InodeFlags::TOPDIR, "top-directory")),
+    ('e', (InodeFlags::EXTENTS, "extents")),
+    ('C', (NO_COW, "no-copy-on-write")),
+    ('x', (InodeFlags::DAX, "dax")),
+    ('F', (InodeFlags::CASEFOLD, "casefold")),
+    ('N', (InodeFlags::INLINE_DATA, "inline-data")),
+    ('P', (InodeFlags::PROJINHERIT, "project-inherit")),
+    ('V', (InodeFlags::VERITY, "verity")),
+    ('m', (InodeFlags::NOCOMPR, "no-compress")),
 ];
 
 /// As a column of letters and dashes.
 pub fn column(flags: InodeFlags) -> String {
-    let letter = |(letter, known): &(char, Option<(InodeFlags, &str)>)| match known {
-        Some((flag, _)) if flags.contains(*flag) => *letter,
-        _ => '-',
+    let letter = |(letter, (flag, _)): &(char, (InodeFlags, &str))| match flags.contains(*flag) {
+        true => *letter,
+        false => '-',
     };
     FLAGS.iter().map(letter).collect()
 }
 
 /// In words.
 pub fn words(flags: InodeFlags) -> Vec<&'static str> {
-    let known = FLAGS.iter().filter_map(|(_, known)| *known);
-    known
-        .filter(|(flag, _)| flags.contains(*flag))
-        .map(|(_, word)| word)
-        .collect()
+    let set = FLAGS.iter().filter(|(_, (flag, _))| flags.contains(*flag));
+    set.map(|(_, (_, word))| *word).collect()
 }
 
 /// A change of flags: `+i`, `-ad`, `=A`.
@@ -74,8 +73,8 @@ impl Change {
         let mut flags = InodeFlags::empty();
         for letter in letters.chars() {
             let known = FLAGS.iter().find(|(l, _)| *l == letter);
-            match known.and_then(|(_, known)| *known) {
-                Some((flag, _)) => flags |= flag,
+            match known {
+                Some((_, (flag, _))) => flags |= *flag,
                 None => {
                     return Some(Err(format!(
                         "no flag has the letter `{letter}`; there are aAcdDijPsStTu, as in chattr(1)"

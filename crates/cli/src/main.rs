@@ -5,6 +5,7 @@
 //! | [`commands`] | a file for each command |
 //! | [`location`], [`expand`], [`images`] | operands: `IMAGE:/path`, patterns in it, and the images that a command has open |
 //! | [`mount_helper`] | the command lines of mount(8) and umount(8) |
+//! | [`names`] | the programs of e2fsprogs, by their names |
 //! | [`accounts`], [`acl`] | names of users and groups; access control lists |
 //! | [`endpoint`] | one interface to the files of the host, of an image, and of a mounted image |
 //! | [`internal_error`] | what happens on a panic |
@@ -40,6 +41,7 @@ mod interrupt;
 mod location;
 mod mode;
 mod mount_helper;
+mod names;
 mod near_names;
 mod probe;
 mod quoted;
@@ -137,7 +139,11 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     internal_error::abort_on_panic();
-    let Cli { options, command } = parse(&arguments());
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if let Some(code) = names::run(&args) {
+        return code;
+    }
+    let Cli { options, command } = parse(&arguments(args));
     if matches!(command, Command::Batch(_))
         && (options.journal.is_some() || options.no_glob || options.exclusive_elsewhere)
     {
@@ -231,8 +237,7 @@ fn end(e: &anyhow::Error, failed: u8) -> u8 {
 }
 
 /// The arguments, where mount(8)'s are `mount`'s.
-fn arguments() -> Vec<OsString> {
-    let args: Vec<OsString> = std::env::args_os().collect();
+fn arguments(args: Vec<OsString>) -> Vec<OsString> {
     mount_helper::arguments(&args, is_command).unwrap_or(args)
 }
 

@@ -11,6 +11,7 @@
 //! | `ext4_adapter`, `queues` | ext4 and message queues over FUSE |
 //! | [`log`], `failure` | where errors are reported; why there is no mount |
 //! | [`report`] | messages and spans as lines |
+//! | [`host_attributes`] | generation and project of files of the host |
 //! | [`stats`], [`metrics`] | the server's statistics; the same over HTTP |
 #![deny(unsafe_code)]
 // They panic where the output can not be written.
@@ -23,6 +24,7 @@ pub mod freeze;
 mod fs_verity_ioctls;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+pub mod host_attributes;
 pub mod log;
 pub mod metrics;
 pub mod mountinfo;

@@ -5,8 +5,8 @@ use uext4_ondisk::{Compat, ErrorsBehaviour, RawSuperblock, Superblock};
 
 /// Bytes of a label at most.
 const LABEL_MAX: usize = 16;
-/// Bytes of mount options at most: a zero ends them.
-const OPTIONS_MAX: usize = 63;
+/// Bytes of mount options and of a directory at most: a zero ends them.
+const TEXT_MAX: usize = 63;
 /// Percent of the blocks that may be reserved at most.
 const RESERVED_MAX: f64 = 50.0;
 
@@ -51,17 +51,8 @@ pub(super) fn change(tuning: &Tuning, sb: &Superblock, raw: &mut RawSuperblock) 
     }
     let (set, clear) = tuning.default_options;
     raw.default_mount_opts = (raw.default_mount_opts.get() & !clear | set).into();
-    if let Some(text) = &tuning.mount_options {
-        if text.len() > OPTIONS_MAX {
-            let len = text.len();
-            return Err(ChangeError::refused(format!(
-                "mount options have at most {OPTIONS_MAX} bytes, not {len}"
-            )));
-        }
-        raw.mount_opts = [0; 64];
-        for (to, from) in raw.mount_opts.iter_mut().zip(text) {
-            *to = *from;
-        }
+    if let Some(options) = &tuning.mount_options {
+        raw.mount_opts = text("mount options", options)?;
     }
     if let Some(mounts) = tuning.max_mounts {
         // As a signed number, which is how it is kept.
@@ -70,6 +61,18 @@ pub(super) fn change(tuning: &Tuning, sb: &Superblock, raw: &mut RawSuperblock) 
     if let Some(seconds) = tuning.check_interval {
         raw.checkinterval = seconds.into();
     }
+    if let Some(mounts) = tuning.mount_count {
+        raw.mnt_count = mounts.into();
+    }
+    if let Some(time) = tuning.last_check {
+        raw.set_lastcheck_time(time);
+    }
+    if let Some(dir) = &tuning.last_mounted {
+        raw.last_mounted = text("a directory", dir)?;
+    }
+    if let Some(hash) = tuning.hash {
+        raw.def_hash_version = hash as u8;
+    }
     if let Some(blocks) = tuning.stride {
         raw.raid_stride = blocks.into();
     }
@@ -77,6 +80,22 @@ pub(super) fn change(tuning: &Tuning, sb: &Superblock, raw: &mut RawSuperblock) 
         raw.raid_stripe_width = blocks.into();
     }
     Ok(())
+}
+
+/// A text with zeros behind it.
+fn text(what: &str, text: &[u8]) -> Result<[u8; 64]> {
+    if text.len() > TEXT_MAX {
+        let len = text.len();
+        let verb = if what.ends_with('s') { "have" } else { "has" };
+        return Err(ChangeError::refused(format!(
+            "{what} {verb} at most {TEXT_MAX} bytes, not {len}"
+        )));
+    }
+    let mut bytes = [0; 64];
+    for (to, from) in bytes.iter_mut().zip(text) {
+        *to = *from;
+    }
+    Ok(bytes)
 }
 
 fn blocks_of(reserved: Reserved, sb: &Superblock) -> Result<u64> {

@@ -1,6 +1,6 @@
 //! What is asked for.
 
-use uext4_ondisk::{Compat, ErrorsBehaviour, Feature};
+use uext4_ondisk::{Compat, ErrorsBehaviour, Feature, HashVersion};
 
 /// Blocks that only the reserved user may take.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -34,6 +34,14 @@ pub struct Tuning {
     pub max_mounts: Option<u16>,
     /// Seconds after which e2fsck checks the file system; 0 for never.
     pub check_interval: Option<u32>,
+    /// Mounts since the last check.
+    pub mount_count: Option<u16>,
+    /// When the file system was last checked, in seconds since 1970.
+    pub last_check: Option<u64>,
+    /// The directory that it was last mounted at, at most 63 bytes.
+    pub last_mounted: Option<Vec<u8>>,
+    /// How names in new hash trees are hashed.
+    pub hash: Option<HashVersion>,
     /// Blocks that one disk of a RAID holds in a row.
     pub stride: Option<u16>,
     /// Blocks of a stripe.

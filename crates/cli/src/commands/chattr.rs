@@ -41,6 +41,25 @@ pub struct Args {
     words: Vec<OsString>,
 }
 
+impl Args {
+    /// What chattr(1) asks for.
+    pub fn of(
+        words: Vec<OsString>,
+        project: Option<u32>,
+        generation: Option<u32>,
+        recursive: bool,
+        verbose: bool,
+    ) -> Args {
+        Args {
+            project,
+            recursive,
+            verbose,
+            generation,
+            words,
+        }
+    }
+}
+
 pub fn run(args: Args) -> Result<()> {
     let (changes, paths) = split(args.words)?;
     if paths.is_empty() {

@@ -15,10 +15,10 @@ use uext4::{Errno, FsVerity, FsVerityDescriptor, HashAlgorithm};
 /// Give files hashes by which reads are checked, as fsverity(1)
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  uext4 fsverity enable disk.img:/usr/bin/app   makes its hashes; it can't be written then
-  uext4 fsverity measure disk.img:/usr/bin/app  its digest, as `fsverity digest` computes it
-  uext4 mkfs new.img --from tree --fsverity '/usr/bin/*'
-                                                the same while an image is made")]
+  uext4 fsverity enable disk.img:/bin/app   it can't be written then
+  uext4 fsverity measure disk.img:/bin/app  its digest, as fsverity digest has it
+  uext4 mkfs new.img --from tree --fsverity '/bin/*'
+                                            the same while an image is made")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

@@ -48,6 +48,36 @@ pub struct Args {
     paths: Vec<OsString>,
 }
 
+/// What lsattr(1) lists of each file, and of directories.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// Directories themselves.
+    pub directory: bool,
+    /// Names that start with a dot.
+    pub all: bool,
+    /// All below directories.
+    pub recursive: bool,
+    /// The project.
+    pub project: bool,
+    /// The generation.
+    pub generation: bool,
+}
+
+impl Args {
+    /// What lsattr(1) asks for.
+    pub fn of(shown: Shown, paths: Vec<OsString>) -> Args {
+        Args {
+            directory: shown.directory,
+            all: shown.all,
+            recursive: shown.recursive,
+            project: shown.project,
+            generation: shown.generation,
+            json: false,
+            paths,
+        }
+    }
+}
+
 /// A file as JSON has it.
 #[derive(Serialize)]
 struct FlagsJson {

@@ -5,7 +5,7 @@ use crate::accounts::Accounts;
 use crate::bar::Bar;
 use crate::endpoint::Host;
 use crate::{device, diagnostics, interrupt, quoted, show, size};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -146,7 +146,7 @@ fn long_help() -> String {
 
 /// What `-O` takes.
 #[derive(Clone, Debug)]
-struct Features(Vec<(Feature, bool)>);
+pub struct Features(pub Vec<(Feature, bool)>);
 
 /// What `-E` takes.
 #[derive(Clone, Debug, Default)]
@@ -165,7 +165,7 @@ fn words(list: &str) -> impl Iterator<Item = (&str, bool)> {
     })
 }
 
-fn features(list: &str) -> Result<Features, String> {
+pub fn features(list: &str) -> Result<Features, String> {
     let known = words(list).map(|(name, on)| {
         let feature = Feature::parse_name(name);
         let feature = feature.ok_or_else(|| format!("there is no feature `{name}`"))?;
@@ -174,7 +174,7 @@ fn features(list: &str) -> Result<Features, String> {
     known.collect::<Result<_, String>>().map(Features)
 }
 
-fn default_options(list: &str) -> Result<(u32, u32), String> {
+pub fn default_options(list: &str) -> Result<(u32, u32), String> {
     let (mut set, mut clear) = (0, 0);
     for (name, on) in words(list) {
         let found = OPTIONS.iter().find(|(option, _)| *option == name);
@@ -187,11 +187,11 @@ fn default_options(list: &str) -> Result<(u32, u32), String> {
     Ok((set, clear))
 }
 
-fn user(name: &str) -> Result<u16, String> {
+pub fn user(name: &str) -> Result<u16, String> {
     account(name, Accounts::uid)
 }
 
-fn group(name: &str) -> Result<u16, String> {
+pub fn group(name: &str) -> Result<u16, String> {
     account(name, Accounts::gid)
 }
 
@@ -213,7 +213,7 @@ fn mounts(text: &str) -> Result<u16, String> {
     }
 }
 
-fn journal(list: &str) -> Result<u64, String> {
+pub fn journal(list: &str) -> Result<u64, String> {
     let text = list.strip_prefix("size=");
     let text = text.ok_or("there is size=MEGABYTES".to_owned())?;
     match text.parse::<u64>() {
@@ -247,7 +247,7 @@ fn not_a_number(name: &str) -> String {
 }
 
 /// Seconds of an interval.
-fn interval(text: &str) -> Result<u32, String> {
+pub fn interval(text: &str) -> Result<u32, String> {
     let (number, days) = match text.chars().last() {
         Some('d') => (text.strip_suffix('d'), 1),
         Some('w') => (text.strip_suffix('w'), 7),
@@ -352,7 +352,7 @@ fn recover(device: &Arc<dyn BlockDevice>) -> uext4::Result<()> {
     Filesystem::open_device(Arc::clone(device), &ImageOptions::read_write())?.unmount()
 }
 
-fn failed(image: &Path, e: ChangeError) -> anyhow::Error {
+fn failed(image: &Path, e: ChangeError) -> Error {
     let name = image.display();
     match e {
         ChangeError::Check(e) => diagnostics::checking(image, e),
@@ -362,7 +362,7 @@ fn failed(image: &Path, e: ChangeError) -> anyhow::Error {
                 "{name}: has faults, so that nothing was changed; `uext4 check {arg}` lists them, `uext4 check -p {arg}` repairs what loses nothing"
             )
         }
-        e => anyhow!("{name}: {e}"),
+        e => Error::new(e).context(name.to_string()),
     }
 }
 
@@ -390,6 +390,7 @@ impl Args {
             features: self.features.clone().map_or(Vec::new(), |f| f.0),
             inode_size: self.inode_size,
             journal_blocks,
+            ..Tuning::default()
         };
         if self.new_journal.is_some() && !tuning.adds_journal() {
             bail!("-J is for a new journal: -O has_journal");

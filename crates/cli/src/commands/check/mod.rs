@@ -6,9 +6,9 @@
 //! | [`paths`] | names of what was found |
 //! | [`repair`] | repairs |
 
-mod confined;
+pub mod confined;
 mod paths;
-mod repair;
+pub mod repair;
 
 use crate::bar::Bar;
 use crate::{diagnostics, failures, interrupt, show, superblock};
@@ -24,7 +24,7 @@ use uext4::unstable::{RepairPolicy, UndoPlace};
 use uext4::{CheckReport, Fault, FaultLevel};
 
 /// The exit code when faults were found, as of e2fsck.
-const FAULTS: u8 = 4;
+pub const FAULTS: u8 = 4;
 /// The exit code when the check could not be done, as of e2fsck.
 pub const OPERATIONAL: u8 = 8;
 
@@ -185,6 +185,31 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 impl Args {
+    /// What checks one image, and repairs what `choice` says.
+    pub fn of(image: &Path, choice: Option<Choice>, undo: Option<&Path>) -> Args {
+        let is = |policy| matches!(choice, Some(Choice::Without(p)) if p == policy);
+        Args {
+            images: vec![image.to_owned()],
+            threads: 0,
+            faults: 1000,
+            force: false,
+            json: false,
+            quiet: false,
+            no_changes: choice.is_none(),
+            even_clean: true,
+            repair: matches!(choice, Some(Choice::Ask)),
+            all: is(RepairPolicy::All),
+            safe: is(RepairPolicy::Safe),
+            undo: undo.map(Path::to_owned),
+            no_sandbox: false,
+            backup: None,
+            block_size: None,
+            verbose: false,
+            timing: 0,
+            completion: None,
+        }
+    }
+
     /// How faults are chosen that are repaired, if any are.
     fn repairs(&self) -> Option<Choice> {
         match (self.all, self.safe, self.repair) {
@@ -217,8 +242,10 @@ fn repair_one(
     Ok((code, None))
 }
 
-/// Checks an image; whether its superblock is damaged comes with the report, as that is of a backup then.
-fn check(args: &Args, image: &Path) -> Result<(CheckReport, bool)> {
+/// Checks an image; whether its superblock is damaged comes with the report, as that is of a backup then.///
+/// # Errors
+/// The image can't be opened or checked.
+pub fn check(args: &Args, image: &Path) -> Result<(CheckReport, bool)> {
     let opened = superblock::open_to_check(image, &args.device())
         .map_err(|e| diagnostics::opening_device(image, e))?;
     let bar = Bar::unless(args.quiet || args.json);

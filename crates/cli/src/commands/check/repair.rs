@@ -15,7 +15,7 @@ use uext4::unstable::{
 use uext4::{BlockDevice, Fault, FaultKind};
 
 /// The exit code when everything was repaired, as of e2fsck.
-const REPAIRED: u8 = 1;
+pub const REPAIRED: u8 = 1;
 
 /// What is done without questions.
 #[derive(Clone, Copy)]

@@ -1,13 +1,14 @@
 //! The journal: its superblock, and what each block of the log is.
 
+use super::mapping::RunDump;
 use super::view::View;
 use super::{Dump, mapping};
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::fmt::Write;
 use uext4::unstable::ondisk::{
-    CommitBlock, DescriptorReader, JournalBlockType, JournalFormat, JournalHeader, JournalSuper,
-    RevokeReader,
+    CommitBlock, DescriptorReader, Ino, JournalBlockType, JournalFormat, JournalHeader,
+    JournalSuper, RevokeReader,
 };
 
 #[derive(Serialize)]
@@ -41,18 +42,33 @@ struct LogBlock {
     fault: Option<String>,
 }
 
-/// Reads the journal.
-///
-/// # Errors
-/// There is none in the image, or its inode or superblock can't be read.
-pub fn dump(view: &View) -> Result<JournalDump> {
+/// The inode of the journal, and where its blocks are.
+fn runs(view: &View) -> Result<(Ino, Vec<RunDump>)> {
     let Some(ino) = view.sb.journal_ino() else {
         bail!("the image has no journal, or has it on another device");
     };
     let inode = view.inode(ino)?.inode;
     let runs = mapping::dump(view, ino, &inode).map_or_else(Vec::new, |map| map.all_runs());
+    Ok((ino, runs))
+}
+
+/// Reads the superblock of the journal.
+///
+/// # Errors
+/// As [`dump`].
+pub fn superblock(view: &View) -> Result<JournalSuper> {
+    let (_, runs) = runs(view)?;
     let first = view.block(mapping::place(&runs, 0)?)?;
-    let sb = JournalSuper::parse(&first, view.sb.geometry.block_size)?;
+    Ok(JournalSuper::parse(&first, view.sb.geometry.block_size)?)
+}
+
+/// Reads the journal.
+///
+/// # Errors
+/// There is none in the image, or its inode or superblock can't be read.
+pub fn dump(view: &View) -> Result<JournalDump> {
+    let (ino, runs) = runs(view)?;
+    let sb = superblock(view)?;
     let (blocks, most) = (sb.raw.maxlen.get(), view.sb.geometry.blocks_count);
     if u64::from(blocks) > most {
         bail!("the journal has {blocks} blocks, the image {most}");

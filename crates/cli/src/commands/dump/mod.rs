@@ -13,6 +13,9 @@ mod journal;
 mod mapping;
 mod view;
 
+pub use journal::superblock as journal_superblock;
+pub use view::View;
+
 use crate::{images, show};
 use anyhow::{Result, bail};
 use clap::Subcommand;
@@ -21,7 +24,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use uext4::Filesystem;
 use uext4::unstable::ondisk::Ino;
-use view::View;
 
 /// Show inodes, directories, journal and blocks as on disk
 ///

@@ -5,7 +5,8 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::sync::Arc;
 use uext4::unstable::ondisk::{
-    CsumSeed, GroupDesc, GroupNo, Ino, Inode, InodeParams, Pblk, Superblock, inode_checksum_ok,
+    CsumSeed, GroupCsum, GroupDesc, GroupNo, Ino, Inode, InodeParams, Pblk, Superblock,
+    inode_checksum_ok,
 };
 use uext4::{BlockDevice, DeviceOptions};
 
@@ -53,6 +54,11 @@ impl View {
         Ok(View { device, sb })
     }
 
+    /// An image that is open.
+    pub fn new(device: Arc<dyn BlockDevice>, sb: Superblock) -> View {
+        View { device, sb }
+    }
+
     /// The content of a block.
     ///
     /// # Errors
@@ -75,10 +81,23 @@ impl View {
     /// # Errors
     /// It can't be read.
     pub fn group(&self, no: GroupNo) -> Result<GroupDesc> {
+        Ok(GroupDesc::decode(&self.group_bytes(no)?)?)
+    }
+
+    fn group_bytes(&self, no: GroupNo) -> Result<Vec<u8>> {
         let (block, at) = self.sb.geometry.group_desc_location(no);
         let bytes = self.block(block)?;
         let end = at + usize::from(self.sb.geometry.desc_size);
-        Ok(GroupDesc::decode(bytes.get(at..end).unwrap_or(&[]))?)
+        Ok(bytes.get(at..end).unwrap_or(&[]).to_vec())
+    }
+
+    /// The checksum that a group's descriptor ought to have.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn group_checksum(&self, no: GroupNo) -> Result<u16> {
+        let bytes = self.group_bytes(no)?;
+        Ok(GroupCsum::of(&self.sb).desc_checksum(no, &bytes))
     }
 
     /// An inode.

@@ -17,14 +17,17 @@ use crate::size::{Extra, FsSize};
 use crate::{diagnostics, images, interrupt, probe, show, size};
 use anyhow::{Context, Result, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args as _, FromArgMatches};
 use id_maps::IdMapArg;
 use lists::{Extended, Journal};
 pub use lists::{Salt, errors, salt};
 use serde::Serialize;
+use std::ffi::OsString;
 use std::fs::Metadata;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use uext4::unstable::ondisk::Superblock;
 use uext4::unstable::{
     BuildOptions, FeatureSet, Input, Spare, VerityOptions, plan_mkfs, read_superblock,
 };
@@ -221,6 +224,24 @@ enum Format {
 }
 
 impl Args {
+    /// Reads a command line without the name of the program.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the user.
+    pub fn read(words: Vec<OsString>) -> Result<Args, clap::Error> {
+        let command = Args::augment_args(clap::Command::new("mke2fs").no_binary_name(true));
+        let matches = command.try_get_matches_from(words)?;
+        Args::from_arg_matches(&matches)
+    }
+
+    /// What the image is made with.
+    ///
+    /// # Errors
+    /// A value that can't be; what is there can't be opened for its size.
+    pub fn made_with(&self) -> Result<MkfsOptions> {
+        Ok(self.options(options(self)?))
+    }
+
     /// What is made, of `build`.
     fn options(&self, build: BuildOptions) -> MkfsOptions {
         let mut options: MkfsOptions = build.into();
@@ -363,43 +384,14 @@ impl From<&VerityReport> for VerityJson {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    args.mke2fs.refuse()?;
-    let options = args.options(options(args)?);
-    let failed = |e: MkfsError| match e {
-        MkfsError::TooSmall { source, suffices } => anyhow::anyhow!(
-            "{:#}; --size {}K suffices",
-            diagnostics::making(&args.image, *source),
-            suffices / 1024
-        ),
-        e => diagnostics::making(&args.image, e),
-    };
     if args.dry_run {
-        let sb = plan_mkfs(&options, &uext4::NoProgress).map_err(failed)?;
-        let text = super::info::summary(&sb);
+        let text = super::info::summary(&plan(args)?);
         return Ok(std::io::stdout().lock().write_all(text.as_bytes())?);
     }
+    args.mke2fs.refuse()?;
+    let options = args.made_with()?;
     keep_what_is_there(args)?;
-    interrupt::catch()?;
-    if replaces_in_place(&args.image) {
-        images::warn_before_opening(&args.image, images::is_exclusive_elsewhere());
-    }
-    let there = ImageName::parse(&args.image).path().exists();
-    let bar = Bar::unless(args.quiet);
-    let made = uext4::mkfs(&args.image, &options, &bar);
-    drop(bar);
-    let report = made.map_err(|e| {
-        let is_full = matches!(
-            e,
-            MkfsError::NoSpace { .. } | MkfsError::NoInodes { .. } | MkfsError::TooSmall { .. }
-        );
-        match is_full && !args.from.is_empty() && args.asked_size().is_none() && there {
-            true => anyhow::anyhow!(
-                "{:#}; that is the size of what is there, and --spare 5% takes one that fits",
-                diagnostics::making(&args.image, e)
-            ),
-            false => failed(e),
-        }
-    })?;
+    let report = make(args, &options)?;
     warn(args, &report);
     if args.quiet && !args.json {
         // The root hash is stored nowhere: it is the result.
@@ -410,6 +402,55 @@ pub fn run(args: &Args) -> Result<()> {
         true => print_superblock(&args.made()),
         false => Ok(()),
     }
+}
+
+/// The superblock of the image that would be made.
+///
+/// # Errors
+/// Options that can't be, or a tree that can't be read.
+pub fn plan(args: &Args) -> Result<Superblock> {
+    args.mke2fs.refuse()?;
+    let options = args.made_with()?;
+    plan_mkfs(&options, &uext4::NoProgress).map_err(|e| failed(args, e))
+}
+
+fn failed(args: &Args, e: MkfsError) -> anyhow::Error {
+    match e {
+        MkfsError::TooSmall { source, suffices } => anyhow::anyhow!(
+            "{:#}; --size {}K suffices",
+            diagnostics::making(&args.image, *source),
+            suffices / 1024
+        ),
+        e => diagnostics::making(&args.image, e),
+    }
+}
+
+/// Makes the image, whatever is there.
+///
+/// # Errors
+/// One that says what to do.
+pub fn make(args: &Args, options: &MkfsOptions) -> Result<MkfsReport> {
+    interrupt::catch()?;
+    if replaces_in_place(&args.image) {
+        images::warn_before_opening(&args.image, images::is_exclusive_elsewhere());
+    }
+    let there = ImageName::parse(&args.image).path().exists();
+    let bar = Bar::unless(args.quiet);
+    let made = uext4::mkfs(&args.image, options, &bar);
+    drop(bar);
+    made.map_err(|e| {
+        let is_full = matches!(
+            e,
+            MkfsError::NoSpace { .. } | MkfsError::NoInodes { .. } | MkfsError::TooSmall { .. }
+        );
+        match is_full && !args.from.is_empty() && args.asked_size().is_none() && there {
+            true => anyhow::anyhow!(
+                "{:#}; that is the size of what is there, and --spare 5% takes one that fits",
+                diagnostics::making(&args.image, e)
+            ),
+            false => failed(args, e),
+        }
+    })
 }
 
 /// Prints the first warnings, and how many there are besides.

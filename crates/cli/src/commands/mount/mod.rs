@@ -7,6 +7,7 @@ use crate::endpoint::Host;
 use crate::location::Location;
 use crate::{diagnostics, images, quoted, show, superblock};
 use anyhow::{Context, Result, bail};
+use clap::{Args as _, FromArgMatches};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -129,6 +130,20 @@ pub struct HowArgs {
     /// Statistics for Prometheus at http://ADDRESS/metrics, an address of this machine alone
     #[arg(long, value_name = "ADDRESS", value_parser = metrics::parse_address)]
     metrics: Option<SocketAddr>,
+}
+
+impl Args {
+    /// Reads a command line without the name of the program.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the user.
+    pub fn read(words: Vec<OsString>) -> Result<Args, clap::Error> {
+        let command = Args::augment_args(clap::Command::new("fuse2fs").no_binary_name(true));
+        let matches = command
+            .args_override_self(true)
+            .try_get_matches_from(words)?;
+        Args::from_arg_matches(&matches)
+    }
 }
 
 pub fn run(args: Args) -> Result<()> {

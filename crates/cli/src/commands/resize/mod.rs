@@ -15,7 +15,7 @@ use crate::{device, diagnostics, show};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uext4::unstable::{
     RepairPlan, UndoPlace, apply_repair, plan_grow, plan_shrink, read_superblock, resume_repair,
@@ -78,14 +78,49 @@ struct Json {
     block_size: u64,
 }
 
+/// The size of an image that is not mounted, after it was to change.
+pub struct Resized {
+    /// It did.
+    pub changed: bool,
+    /// Blocks that it has.
+    pub blocks: u64,
+    /// Their size.
+    pub block_size: u64,
+}
+
+impl Args {
+    /// What makes an image of a file or device as large as `size`, or with `None` as small as it can be, and prints nothing.
+    pub fn of(image: &Path, size: Option<FsSize>, undo: Option<&Path>) -> Args {
+        Args {
+            image: image.to_owned(),
+            size,
+            minimum: size.is_none(),
+            defragment: None,
+            undo: undo.map(Path::to_owned),
+            threads: 0,
+            json: false,
+            quiet: true,
+        }
+    }
+}
+
 pub fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.defragment {
         return defragment::run(args, path);
     }
-    let image = &args.image;
-    if image.is_dir() {
+    if args.image.is_dir() {
         return mounted::run(args);
     }
+    let resized = resize(args)?;
+    print(args, resized.changed, resized.blocks, resized.block_size)
+}
+
+/// Changes the size of an image that is not mounted.
+///
+/// # Errors
+/// It can't be opened, checked or written; it can't have the size.
+pub fn resize(args: &Args) -> Result<Resized> {
+    let image = &args.image;
     let device = device::open(image, &DeviceOptions::read_write())
         .map_err(|e| diagnostics::device(image, e))?;
     if let Some(undo) = &args.undo {
@@ -129,7 +164,11 @@ pub fn run(args: &Args) -> Result<()> {
         let cut = device.set_len(size);
         cut.map_err(|e| diagnostics::device(image, e))?;
     }
-    print(args, changed, after.blocks_count, block_size)
+    Ok(Resized {
+        changed,
+        blocks: after.blocks_count,
+        block_size,
+    })
 }
 
 /// Reports the size, as the options ask for.

@@ -1,0 +1,145 @@
+//! Opening an image, with the messages of e2fsprogs.
+
+use super::{Program, exit};
+use crate::commands::tune;
+use crate::{device, diagnostics, superblock};
+use anyhow::Result;
+use rustix::fs::{major, minor};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+use uext4::unstable::ondisk::Superblock;
+use uext4::unstable::{BackupSuperblock, Tuning, read_superblock};
+use uext4::{
+    BlockDevice, BlockError, CheckOptions, DeviceOptions, Errno, Filesystem, ImageOptions,
+};
+use uext4_mountd::mountinfo::MountEntry;
+use uext4_mountd::second_mount;
+
+/// The low byte of the code that e2fsprogs have for a wrong magic number, which dumpe2fs exits with.
+pub const BAD_MAGIC: u8 = 19;
+
+/// An image that is open.
+pub struct Opened {
+    /// Its device.
+    pub device: Arc<dyn BlockDevice>,
+    /// Its superblock.
+    pub sb: Superblock,
+}
+
+/// Why an image was not opened.
+pub struct Refused {
+    /// As e2fsprogs say it.
+    pub why: String,
+    /// An errno, or [`BAD_MAGIC`].
+    pub code: u8,
+}
+
+impl Refused {
+    /// The host's error, if it is one.
+    pub fn errno(&self) -> Errno {
+        Errno(self.code.into())
+    }
+
+    /// What the program reports, which exits with `code`.
+    pub fn report(&self, program: &Program, image: &Path, code: u8) -> anyhow::Error {
+        let (name, image) = (program.name, image.display());
+        exit(
+            code,
+            format!("{name}: {} while trying to open {image}", self.why),
+        )
+    }
+}
+
+/// Opens an image for reading, even while others use it.
+///
+/// # Errors
+/// No image, or one that can't be read.
+pub fn look_at(image: &Path) -> Result<Opened, Refused> {
+    open(image, &DeviceOptions::read_only().exclusive(false))
+}
+
+/// Opens an image.
+///
+/// # Errors
+/// No image, or one that can't be read, or that is in use.
+pub fn open(image: &Path, options: &DeviceOptions) -> Result<Opened, Refused> {
+    let opened = device::open(image, options).map_err(|e| of_device(image, e))?;
+    let device = match superblock::asked_for() {
+        None => opened,
+        Some(block) => match BackupSuperblock::find(opened, Some(block)) {
+            Some(found) => found.device,
+            None => {
+                return Err(Refused {
+                    why: format!("Bad magic number in super-block (block {block} holds no backup)"),
+                    code: BAD_MAGIC,
+                });
+            }
+        },
+    };
+    match read_superblock(&*device) {
+        Ok(sb) => Ok(Opened { device, sb }),
+        Err(_) if !diagnostics::has_magic(image) => Err(Refused {
+            why: "Bad magic number in super-block".to_owned(),
+            code: BAD_MAGIC,
+        }),
+        Err(e) => Err(Refused {
+            why: diagnostics::one_line(&e.of_mount().into()),
+            code: BAD_MAGIC,
+        }),
+    }
+}
+
+fn of_device(image: &Path, e: BlockError) -> Refused {
+    let e = diagnostics::of_device(e);
+    let errno = e.errno();
+    let code = u8::try_from(errno.0).unwrap_or(1);
+    let why = match errno {
+        Errno::ENOENT | Errno::EACCES => errno_text(errno),
+        Errno::EBUSY => match second_mount::mounted_at(image) {
+            Some(dir) => format!("Device or resource busy (mounted on {})", dir.display()),
+            None => "Device or resource busy".to_owned(),
+        },
+        _ => diagnostics::one_line(&diagnostics::opening(image, &e)),
+    };
+    Refused { why, code }
+}
+
+/// The kernel's mount of a block device that holds an image, if there is one.
+pub fn kernel_mount(image: &Path) -> Option<MountEntry> {
+    let there = std::fs::metadata(image).ok()?;
+    if !there.file_type().is_block_device() {
+        return None;
+    }
+    let device = format!("{}:{}", major(there.rdev()), minor(there.rdev()));
+    let is_of = |entry: &MountEntry| {
+        entry.device == device && matches!(entry.kind.as_str(), "ext2" | "ext3" | "ext4")
+    };
+    MountEntry::all().ok()?.into_iter().find(is_of)
+}
+
+/// An error of the host as strerror(3) has it, which starts with a capital.
+pub fn errno_text(errno: Errno) -> String {
+    let text = errno.to_string();
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// Recovers the journal and deletes orphans, as a mount does, which is not counted as one.
+///
+/// # Errors
+/// The device's; the journal can't be recovered.
+pub fn recover(image: &Path, sb: &Superblock) -> Result<()> {
+    let device = device::open(image, &DeviceOptions::read_write())
+        .map_err(|e| diagnostics::device(image, e))?;
+    let opened = Filesystem::open_device(device, &ImageOptions::read_write());
+    let failed = |e| diagnostics::opening_to_write(image, &e);
+    opened.and_then(Filesystem::unmount).map_err(failed)?;
+    let tuning = Tuning {
+        mount_count: Some(sb.raw.mnt_count.get()),
+        ..Tuning::default()
+    };
+    tune::change(image, &tuning, &CheckOptions::new(), None, true)?;
+    Ok(())
+}

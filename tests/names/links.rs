@@ -1,0 +1,111 @@
+//! The links that `make install-e2fsprogs-names` makes, and what the programs say of themselves.
+
+use crate::run::{self, NAMES};
+use uext4_testkit::prelude::*;
+
+fn make(dir: &Path, command: &Path) -> Output {
+    let variable = |name: &str, path: &Path| format!("{name}={}", path.display());
+    let mut make = Command::new("make");
+    make.args(["-s", "-C", WORKSPACE, "install-e2fsprogs-names"]);
+    make.arg(variable("DIR", dir))
+        .arg(variable("COMMAND", command));
+    make.output().unwrap()
+}
+
+/// Every name is linked; what was there stays, and is named.
+#[test]
+fn links_are_not_made_over_files() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("mke2fs"), "mine").unwrap();
+    let made = make(dir.path(), Path::new(&built::uext4()));
+    assert!(made.status.success(), "{made:?}");
+    let said = String::from_utf8_lossy(&made.stderr);
+    assert!(
+        said.contains("/mke2fs: is there already, left as it is"),
+        "{said}"
+    );
+    assert_eq!(
+        fs::read_to_string(dir.path().join("mke2fs")).unwrap(),
+        "mine"
+    );
+    for name in NAMES
+        .iter()
+        .copied()
+        .chain(["fuse2fs"])
+        .filter(|name| *name != "mke2fs")
+    {
+        let link = dir.path().join(name);
+        assert!(link.is_symlink(), "{name}");
+    }
+    // A second time nothing is left to do, and only the file is named.
+    let again = make(dir.path(), Path::new(&built::uext4()));
+    assert_eq!(again.stderr, made.stderr);
+    assert!(!make(dir.path(), Path::new("/none/uext4")).status.success());
+}
+
+/// Scripts find the number behind the name.
+#[test]
+fn versions_are_where_scripts_look_for_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |name: &str, args: &[&str]| {
+        let link = dir.path().join(name);
+        let _ = std::os::unix::fs::symlink(built::uext4(), &link);
+        let out = Command::new(link)
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (out.status.code(), text(&out.stdout), text(&out.stderr))
+    };
+    for (name, said) in [
+        ("mke2fs", "mke2fs 1.47.0 (uext4 "),
+        ("mkfs.ext4", "mke2fs 1.47.0 (uext4 "),
+        ("e2fsck", "e2fsck 1.47.0 (uext4 "),
+        ("fsck.ext4", "e2fsck 1.47.0 (uext4 "),
+        ("dumpe2fs", "dumpe2fs 1.47.0 (uext4 "),
+        ("fuse2fs", "fuse2fs 1.47.0 (uext4 "),
+    ] {
+        let (code, out, err) = run(name, &["-V"]);
+        assert_eq!((code, out.as_str()), (Some(0), ""), "{name}");
+        assert!(err.starts_with(said), "{name}: {err}");
+    }
+    let (code, _, err) = run("resize2fs", &["none.img"]);
+    assert_eq!(code, Some(1));
+    assert!(err.starts_with("resize2fs 1.47.0 (uext4 "), "{err}");
+}
+
+/// A mount through fuse2fs, and its refusals.
+#[test]
+fn fuse2fs_mounts() {
+    if !can_mount() || !is_installed("mke2fs") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(built::uext4(), dir.path().join("fuse2fs")).unwrap();
+    let sh = |line: &str| run::shell(dir.path(), line, Some(dir.path()));
+    let made = "mkdir mnt tree; echo text > tree/file; mke2fs -q -t ext4 -d tree t.img 16M";
+    assert_eq!(sh(made).0, Some(0));
+    for (options, written) in [
+        ("ro", false),
+        ("fakeroot,errors=continue", true),
+        ("norecovery,bsddf", false),
+    ] {
+        let line = format!("fuse2fs -o {options},no_default_opts t.img mnt && cat mnt/file");
+        let (code, out, err) = sh(&line);
+        assert_eq!((code, out.as_str()), (Some(0), "text\n"), "{err}");
+        assert_eq!(sh("touch mnt/new").0 == Some(0), written, "{options}");
+        assert_eq!(sh("umount mnt").0, Some(0));
+    }
+    for (line, code, said) in [
+        ("fuse2fs", 1, "Missing ext4 device/image"),
+        ("fuse2fs none.img mnt", 2, "No such file or directory"),
+        ("fuse2fs -o minixdf t.img mnt", 1, "minixdf"),
+        ("fuse2fs -o frob t.img mnt", 1, "frob"),
+    ] {
+        let (found, _, err) = sh(line);
+        assert_eq!(found, Some(code), "{line}: {err}");
+        assert!(err.contains(said), "{line}: {err}");
+    }
+    sh("while mountpoint -q mnt; do umount -l mnt; done");
+}
