@@ -9,6 +9,7 @@ use crate::file::FileIo;
 use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
 use crate::prelude::*;
+use crate::quota::OwnerIds;
 use uext4_ondisk::EXTRA_ISIZE_KNOWN;
 use uext4_vfs::errno::Error;
 
@@ -95,6 +96,8 @@ impl FileIo {
         project: Option<u32>,
     ) -> Result<()> {
         let _change = self.volume.freeze.begin_change();
+        let quotas = self.volume.quotas();
+        let _limits = quotas.and_then(|q| q.begin(caller.has(Capabilities::SYS_RESOURCE)));
         self.volume.check_writable()?;
         let of_kind = match inode.file_type {
             FileType::Directory => InodeFlags::USER_VISIBLE,
@@ -144,6 +147,11 @@ impl FileIo {
         }
         if moves {
             self.check_project_room(inode)?;
+            let to = {
+                let disk = inode.state();
+                OwnerIds::new(disk.uid, disk.gid, project)
+            };
+            self.owners.prepare_transfer(inode, to)?;
         }
         let time = now();
         self.volume.with_handle(1, |handle| {
