@@ -35,6 +35,7 @@ mod mknod;
 mod mount;
 mod mqueue;
 mod mv;
+mod quota;
 mod readlink;
 mod reference;
 mod resize;
@@ -113,6 +114,7 @@ commands! {
     Check "check" (check::Args),
     Undo "undo" (undo::Args),
     Tune "tune" (tune::Args),
+    Quota "quota" (quota::Args),
     Export "export" (export::Args),
     Diff "diff" (diff::Args),
     Dump "dump" (dump::Args),
@@ -225,6 +227,7 @@ impl Command {
             Command::Trim(args) => trim::run(&args),
             Command::Undo(args) => undo::run(&args),
             Command::Tune(args) => tune::run(&args),
+            Command::Quota(args) => quota::run(&args),
             Command::Xattr(args) => xattr::run(args),
             Command::Dump(args) => dump::run(&args),
             Command::Label(args) => label::run(&args),
