@@ -179,6 +179,7 @@ fn usage_is_what_the_inodes_add_up_to() {
         "-b 1024 -O quota,metadata_csum -I 256",
         "-b 1024 -O quota,^has_journal,^extent,^64bit",
         "-O quota,project,orphan_file -I 256 -b 2048 -E quotatype=prjquota",
+        "-O quota -b 4096",
     ]
     .into_iter()
     .enumerate()

@@ -1,6 +1,6 @@
 //! An image that is planned: every place is known, nothing is written.
 
-use uext4_ondisk::{GOOD_OLD_INODE_SIZE, GroupNo, Incompat, Ino, RoCompat};
+use uext4_ondisk::{GOOD_OLD_INODE_SIZE, GroupNo, Incompat, Ino, QuotaKind, RoCompat};
 
 use crate::error::{MkfsError, Result};
 use crate::hash_tree::BLOCK;
@@ -8,6 +8,7 @@ use crate::layout::{Layout, Request, inodes_by_ratio};
 use crate::measure::{Format, Needs};
 use crate::options::{Identity, MkfsOptions, Spare};
 use crate::place::{Placer, Places};
+use crate::quota::Owners;
 use crate::source::{Data, Scan, describe};
 use crate::space::Space;
 use crate::system::System;
@@ -98,6 +99,7 @@ impl Plan {
         let format = Format::new(&options, &id);
         let needs = Needs::of(&options, &format, &tree, lost_and_found)?;
         let fit = Fit {
+            owners: Owners::of(&options, &tree),
             options: &options,
             id: &id,
             tree: &tree,
@@ -239,6 +241,7 @@ struct Fit<'a> {
     tree: &'a Tree,
     needs: &'a Needs,
     lost_and_found: NodeId,
+    owners: Vec<Owners>,
 }
 
 impl Fit<'_> {
@@ -302,15 +305,18 @@ impl Fit<'_> {
         };
         let least = Fit {
             options: &compact,
+            owners: self.owners.clone(),
             ..*self
         };
         let fitted = least.smallest();
         fitted.map_or(0, |fitted| fitted.layout.geo().blocks_count)
     }
 
-    /// Inodes in use: those of the tree, ten reserved ones, the orphan file.
+    /// Inodes in use: those of the tree, ten reserved ones, the orphan file, the quota file of projects.
     fn inodes(&self) -> u64 {
-        self.tree.nodes.len() as u64 + 10
+        let own = self.owners.iter();
+        let projects = own.filter(|of| of.kind() == QuotaKind::Project).count();
+        self.tree.nodes.len() as u64 + 10 + projects as u64
     }
 
     /// Blocks for the tree, and the least that an image has.
@@ -382,7 +388,7 @@ impl Fit<'_> {
 
     fn place(&self, layout: Layout) -> Result<Fitted> {
         let mut space = layout.space.clone();
-        let system = System::place(&layout, &mut space, self.id.time)?;
+        let mut system = System::place(&layout, &mut space, self.id.time, &self.owners)?;
         let places = Placer::run(
             self.tree,
             self.needs,
@@ -391,6 +397,7 @@ impl Fit<'_> {
             self.lost_and_found,
             system.first_ino,
         )?;
+        system.fill_quotas(&self.owners, &layout, self.tree, &places);
         Ok(Fitted {
             layout,
             system,

@@ -24,8 +24,9 @@ use uext4_ondisk::{
     quota_slot,
 };
 
-/// Blocks that adding an entry changes, besides those that are added to the file: the header, three nodes and a leaf.
-const ENTRY_CREDITS: u32 = 6;
+/// Blocks that adding an entry changes, besides those that are added to the file: the header, three nodes, a leaf,
+/// the next leaf, the inode.
+const ENTRY_CREDITS: u32 = 7;
 /// Blocks that adding a block to the file changes: itself, bitmap, descriptors, inode, extent nodes.
 const BLOCK_CREDITS: u32 = 10;
 
@@ -217,7 +218,7 @@ impl Owners {
         let handle = self.volume.journal().start(credits)?;
         let added = self
             .extend_file(&handle, file, &inode, &missing, &runs)
-            .and_then(|()| self.put_entry(&handle, file, &plan, id));
+            .and_then(|()| self.put_entry(&handle, file, &inode, &plan, id));
         let dquot;
         (dquot, *header) = handles::end(handle, added)?;
         Ok(dquot)
@@ -349,6 +350,7 @@ impl Owners {
         &self,
         handle: &Handle<'_>,
         file: &Quota,
+        inode: &InodeRef,
         plan: &Plan,
         id: u32,
     ) -> Result<(Arc<Dquot>, QuotaHeader)> {
@@ -397,6 +399,12 @@ impl Owners {
             node = below;
         }
         self.write_header(handle, file, &header)?;
+        // Other systems make files whose size is not one of whole blocks of the file system.
+        let bytes = u64::from(header.blocks) * QUOTA_BLOCK as u64;
+        if inode.size() < bytes {
+            self.table
+                .update_inode(inode, handle, |disk| disk.size = bytes)?;
+        }
         let (block, within) = self.place(file, leaf)?;
         let buffer = Arc::clone(&block.buffer);
         let dquot = Arc::new(Dquot::new(entry, buffer, file.enforced));

@@ -143,7 +143,7 @@ impl Reader {
         let seed = sb
             .has_metadata_csum()
             .then(|| inode.seed(sb.csum_seed, ino));
-        let size = inode.size / u64::from(sb.geometry.block_size);
+        let size = inode.size.div_ceil(u64::from(sb.geometry.block_size));
         let mut runs = Vec::new();
         let bounds = sb.geometry.block_bounds();
         mapping::walk(cache, &inode, bounds, seed, ino, &mut |e| runs.push(e))?;

@@ -1,7 +1,7 @@
 //! The lists of `-E` and `-J`, the words of `-e`, and the salt of a hash tree.
 
 use crate::size;
-use uext4::ErrorsBehaviour;
+use uext4::{ErrorsBehaviour, QuotaKind};
 use uext4::unstable::BuildOptions;
 use uuid::Uuid;
 
@@ -52,6 +52,7 @@ pub struct Extended {
     hash_seed: Option<Uuid>,
     stride: Option<u16>,
     stripe_width: Option<u32>,
+    quota_kinds: Option<Vec<QuotaKind>>,
 }
 
 impl Extended {
@@ -66,6 +67,7 @@ impl Extended {
                 ("root_owner", owner) => extended.root_owner = Some(root_owner(owner)?),
                 ("hash_seed", Some(seed)) => extended.hash_seed = Some(number(name, seed)?),
                 ("stride", Some(blocks)) => extended.stride = Some(number(name, blocks)?),
+                ("quotatype", Some(kinds)) => extended.quota_kinds = Some(quota_kinds(kinds)?),
                 ("stripe_width" | "stripe-width", Some(blocks)) => {
                     extended.stripe_width = Some(number(name, blocks)?);
                 }
@@ -76,7 +78,7 @@ impl Extended {
                     return Err("`offset` can't be chosen: make a file of the image, and copy that to its place".to_owned());
                 }
                 _ => {
-                    let known = "root_owner[=UID:GID], hash_seed=UUID, stride=BLOCKS, stripe_width=BLOCKS, \
+                    let known = "root_owner[=UID:GID], hash_seed=UUID, stride=BLOCKS, stripe_width=BLOCKS, quotatype=KINDS, \
                                  lazy_itable_init=, lazy_journal_init=, discard, nodiscard";
                     return Err(unknown(name, known));
                 }
@@ -89,9 +91,26 @@ impl Extended {
     pub fn apply(&self, options: &mut BuildOptions) {
         options.root_owner = self.root_owner.or(options.root_owner);
         options.hash_seed = self.hash_seed.or(options.hash_seed);
+        if self.quota_kinds.is_some() {
+            options.quota_kinds.clone_from(&self.quota_kinds);
+        }
         options.stride = self.stride.unwrap_or(options.stride);
         options.stripe_width = self.stripe_width.unwrap_or(options.stripe_width);
     }
+}
+
+/// `usrquota:grpquota:prjquota`, or some of them.
+fn quota_kinds(list: &str) -> Result<Vec<QuotaKind>, String> {
+    let kinds = list.split([':', ' ']).filter(|word| !word.is_empty());
+    let kinds = kinds.map(|word| match word {
+        "usrquota" => Ok(QuotaKind::User),
+        "grpquota" => Ok(QuotaKind::Group),
+        "prjquota" => Ok(QuotaKind::Project),
+        _ => Err(format!(
+            "`quotatype={list}`: give usrquota, grpquota, prjquota, a colon between them"
+        )),
+    });
+    kinds.collect()
 }
 
 /// `UID:GID`; without, the caller's own.

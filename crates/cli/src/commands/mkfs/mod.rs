@@ -295,8 +295,9 @@ fn long_help() -> String {
          stable_inodes are marked in the superblock; no file that --from copies makes\n\
          use of them. verity is on with --fsverity, and it and project where files of\n\
          an image in --from need them. A directory with more names than\n\
-         two levels of a hash tree hold needs large_dir. encrypt, casefold, bigalloc,\n\
-         quota and journal_dev can't be made.\n\n\
+         two levels of a hash tree hold needs large_dir. quota counts what users and\n\
+         groups have, and projects with project; -E quotatype= chooses. encrypt,\n\
+         casefold, bigalloc and journal_dev can't be made.\n\n\
          {MANIFEST}\n\n\
          {EXAMPLES}"
     )
