@@ -180,6 +180,7 @@ fn usage_is_what_the_inodes_add_up_to() {
         "-b 1024 -O quota,^has_journal,^extent,^64bit",
         "-O quota,project,orphan_file -I 256 -b 2048 -E quotatype=prjquota",
         "-O quota -b 4096",
+        "-O quota,inline_data -I 256",
     ]
     .into_iter()
     .enumerate()

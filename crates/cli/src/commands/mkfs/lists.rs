@@ -1,8 +1,8 @@
 //! The lists of `-E` and `-J`, the words of `-e`, and the salt of a hash tree.
 
 use crate::size;
-use uext4::{ErrorsBehaviour, QuotaKind};
 use uext4::unstable::BuildOptions;
+use uext4::{ErrorsBehaviour, QuotaKind};
 use uuid::Uuid;
 
 /// What `-J` takes.

@@ -196,9 +196,12 @@ fn table(report: &Quotas, accounts: &Accounts, unit: Unit) -> Table {
     table.load_style(presets::NOTHING);
     let owner = report.kind.name();
     let heads = ["used", "soft", "hard", "grace"];
-    table.set_header([owner, ""].into_iter().chain(heads).chain([
-        "inodes", "soft", "hard", "grace",
-    ]));
+    table.set_header(
+        [owner, ""]
+            .into_iter()
+            .chain(heads)
+            .chain(["inodes", "soft", "hard", "grace"]),
+    );
     for owner in &report.owners {
         let name = name_of(report.kind, owner.id, accounts);
         let mut row = vec![

@@ -158,6 +158,10 @@ mod tests {
         for (text, seconds) in [("90", 90), ("2m", 120), ("1h", 3600), ("2w", 1_209_600)] {
             assert_eq!(time(text).map(|t| t.as_secs()), Ok(seconds));
         }
-        assert!(["", "d", "1y", "-1", "9999999d"].iter().all(|t| time(t).is_err()));
+        assert!(
+            ["", "d", "1y", "-1", "9999999d"]
+                .iter()
+                .all(|t| time(t).is_err())
+        );
     }
 }
