@@ -80,10 +80,7 @@ fn what_can_not_be_set_is_refused() {
         workdir.refuses(1, &[&set[..], more].concat(), why);
     };
     refuses(&["user:1"], "give a limit");
-    refuses(
-        &["user:nobody-here", "--blocks-hard", "1M"],
-        "give a number",
-    );
+    refuses(&["user:unknown", "--blocks-hard", "1M"], "give a number");
     refuses(&["project:1", "--blocks-hard", "1M"], "project,quota");
     refuses(
         &["user:1", "--blocks-hard", "1M", "--blocks-soft", "2M"],

@@ -16,16 +16,25 @@ impl Guest<'_> {
     /// Boots from the first disk: runs `commands` as its first process, then its `/sbin/init`, then `later`; each by `sh -e`.
     /// Returns what they printed, one line each.
     pub fn boot(&self, commands: &str, later: &str) -> Result<Vec<String>> {
+        self.start(&["-r", "-m", "1024"], &[commands, later])
+    }
+
+    /// Runs `commands` in BusyBox's `sh -e`, with the disks for data alone. Returns what they printed, one line each.
+    pub fn run(&self, commands: &str) -> Result<Vec<String>> {
+        self.start(&[], &[commands])
+    }
+
+    fn start(&self, options: &[&str], commands: &[&str]) -> Result<Vec<String>> {
         let started = Instant::now();
         let mut script = Command::new(Path::new(WORKSPACE).join("tools/guest.sh"));
-        script.args(["-r", "-m", "1024", "-k", self.modules]);
+        script.args(options).args(["-k", self.modules]);
         for disk in self.disks {
             script.arg("-d").arg(disk);
         }
         for file in self.files {
             script.arg("-f").arg(file);
         }
-        let output = script.args([commands, later]).output()?;
+        let output = script.args(commands).output()?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (printed, errors) = (text(&output.stdout), text(&output.stderr));
         eprint!("{printed}");

@@ -44,7 +44,7 @@ fn limit(fs: &Ext4, id: u32, limits: QuotaLimits) {
         .expect("sets limits");
 }
 
-/// Everybody may make files at the top.
+/// Any user may make files at the top.
 fn open_top(fs: &Ext4) {
     let change = SetAttr {
         mode: Some(0o1777),

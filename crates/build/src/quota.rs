@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use uext4_ondisk::{QUOTA_BLOCK, QuotaEntry, QuotaHeader, QuotaKind, RoCompat, quota_file};
 
-use crate::layout::Layout;
 use crate::options::MkfsOptions;
 use crate::place::Places;
-use crate::system::System;
 use crate::tree::{Attributes, Tree};
 
 /// The owners of one kind.
@@ -59,7 +57,7 @@ impl Owners {
     }
 
     /// The content of the file: what each owner has of a tree whose places are known.
-    fn content(&self, tree: &Tree, places: &Places, block_size: u64) -> Vec<u8> {
+    pub fn content(&self, tree: &Tree, places: &Places, block_size: u64) -> Vec<u8> {
         let mut entries = self.entries.clone();
         for node in tree.ids() {
             if let Some(entry) = entries.get_mut(&id(self.kind, &tree.node(node).attributes)) {
@@ -68,27 +66,6 @@ impl Owners {
             }
         }
         quota_file(&QuotaHeader::new(self.kind), &entries).concat()
-    }
-}
-
-impl System {
-    /// Writes the quota files, once the places of the tree are known.
-    pub fn fill_quotas(
-        &mut self,
-        owners: &[Owners],
-        layout: &Layout,
-        tree: &Tree,
-        places: &Places,
-    ) {
-        let block_size = layout.geo().block_size as usize;
-        for (owners, runs) in owners.iter().zip(self.quota_runs.clone()) {
-            let mut content = owners.content(tree, places, block_size as u64);
-            content.resize(content.len().next_multiple_of(block_size), 0);
-            let blocks = runs.iter().flat_map(|run| run.start..run.start + run.len);
-            for (at, block) in blocks.zip(content.chunks_exact(block_size)) {
-                self.blocks.push((uext4_ondisk::Pblk(at), block.to_vec()));
-            }
-        }
     }
 }
 

@@ -11,8 +11,10 @@ use crate::error::{MkfsError, Result};
 use crate::extents;
 use crate::layout::Layout;
 use crate::mapping::Mapping;
+use crate::place::Places;
 use crate::quota::{Owners, blocks_of_file};
 use crate::space::{Run, Space};
+use crate::tree::Tree;
 
 /// The MMP sequence number of a file system that is not mounted.
 const MMP_CLEAN: u32 = 0xff4d_4d50;
@@ -234,6 +236,25 @@ impl System {
         self.quota_inodes.push((owners.kind(), ino));
         self.quota_runs.push(runs);
         Ok(())
+    }
+
+    /// Writes the quota files, once the places of the tree are known.
+    pub fn fill_quotas(
+        &mut self,
+        owners: &[Owners],
+        layout: &Layout,
+        tree: &Tree,
+        places: &Places,
+    ) {
+        let block_size = layout.geo().block_size as usize;
+        for (owners, runs) in owners.iter().zip(self.quota_runs.clone()) {
+            let mut content = owners.content(tree, places, block_size as u64);
+            content.resize(content.len().next_multiple_of(block_size), 0);
+            let blocks = runs.iter().flat_map(|run| run.start..run.start + run.len);
+            for (at, block) in blocks.zip(content.chunks_exact(block_size)) {
+                self.blocks.push((Pblk(at), block.to_vec()));
+            }
+        }
     }
 
     /// The resize inode keeps the reserved descriptor blocks: a double-indirect block names the primary

@@ -146,12 +146,7 @@ impl FileIo {
             self.settle_data(inode)?;
         }
         if moves {
-            self.check_project_room(inode)?;
-            let to = {
-                let disk = inode.state();
-                OwnerIds::new(disk.uid, disk.gid, project)
-            };
-            self.owners.prepare_transfer(inode, to)?;
+            self.prepare_project(inode, project)?;
         }
         let time = now();
         self.volume.with_handle(1, |handle| {
@@ -169,7 +164,8 @@ impl FileIo {
         self.volume.sb.ro_compat.contains(RoCompat::PROJECT)
     }
 
-    fn check_project_room(&self, inode: &InodeRef) -> Result<()> {
+    /// Checks that an inode can get a project, whose limits allow what it has.
+    fn prepare_project(&self, inode: &InodeRef, project: u32) -> Result<()> {
         if !self.has_projects() {
             let why = "files have no projects, as the feature `project` is off";
             return Err(Error::new(Errno::EOPNOTSUPP).context(why).into());
@@ -179,7 +175,11 @@ impl FileIo {
                 .context("the inode is too small")
                 .into());
         }
-        Ok(())
+        let to = {
+            let disk = inode.state();
+            OwnerIds::new(disk.uid, disk.gid, project)
+        };
+        self.owners.prepare_transfer(inode, to)
     }
 
     /// Whether a name in `dir` would bring a file of another project below a directory that hands its own down.

@@ -10,7 +10,6 @@
 //! `dquot`, a leaf, for what has limits; else atomic operations on values per CPU.
 
 use crate::prelude::*;
-use crate::quota::operation;
 use crate::superblock::unix_now;
 use std::sync::atomic::AtomicI64;
 use uext4_ondisk::{QUOTA_SPACE_UNIT, QuotaEntry};
@@ -186,21 +185,17 @@ impl Dquot {
         }
     }
 
-    /// Adds to the usage, from what the running operation has reserved as far as there is any.
-    #[inline]
-    pub fn add(&self, grace: &Grace, space: i64, inodes: i64) {
-        if !self.is_limited() {
-            return self.add_to_cpu(space, inodes);
-        }
-        let (from_space, from_inodes) = operation::take(self, space, inodes);
+    /// Adds to the usage of a record with limits; so much of it was reserved.
+    pub fn add_reserved(&self, grace: &Grace, space: i64, inodes: i64, taken: (i64, i64)) {
         let mut reserved = self.reserved.lock();
-        self.add_to_cpu(space, inodes);
-        reserved.space -= from_space;
-        reserved.inodes -= from_inodes;
+        self.add(space, inodes);
+        reserved.space -= taken.0;
+        reserved.inodes -= taken.1;
         self.settle(&reserved, grace);
     }
 
-    fn add_to_cpu(&self, space: i64, inodes: i64) {
+    /// Adds to the usage of a record without limits.
+    pub fn add(&self, space: i64, inodes: i64) {
         let added = self.added.get_or_init(PerUsedCpu::new);
         let added = added.get_or_init(|_| Added::default());
         if space != 0 {

@@ -240,7 +240,12 @@ impl Quotas {
         match file.dquots.get(id) {
             // It fails only where the journal was aborted, and nothing is written any more.
             Some(dquot) if handle.access(&dquot.buffer).is_ok() => {
-                dquot.add(&file.grace, space, inodes);
+                if dquot.is_limited() {
+                    let taken = operation::take(dquot, space, inodes);
+                    dquot.add_reserved(&file.grace, space, inodes, taken);
+                } else {
+                    dquot.add(space, inodes);
+                }
             }
             Some(_) => {}
             None => self.note_missing(file, ino, id),

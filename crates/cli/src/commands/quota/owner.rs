@@ -36,7 +36,7 @@ impl FromStr for Owner {
 }
 
 fn wrong(text: &str) -> String {
-    format!("`{text}` is no owner: give user:NAME, group:NAME or project:NUMBER")
+    format!("`{text}` is not an owner: give user:NAME, group:NAME or project:NUMBER")
 }
 
 impl Owner {

@@ -62,7 +62,7 @@ pub struct GraceArgs {
 
 /// `90`, `30m`, `12h`, `7d`, `2w`.
 fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time: give seconds, or a number with m, h, d or w");
+    let wrong = || format!("`{text}` is not a time: give seconds, or a number with m, h, d or w");
     let (number, unit) = match text.strip_suffix(['s', 'm', 'h', 'd', 'w']) {
         Some(number) => (number, &text[number.len()..]),
         None => (text, "s"),
