@@ -21,6 +21,7 @@ mod mkfs_options;
 mod mqueue;
 mod nbd;
 mod questions;
+mod quota;
 mod several_images;
 mod tune;
 mod what_is_it;

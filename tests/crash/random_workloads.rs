@@ -69,6 +69,14 @@ fn large_values_plan(seed: u64, kernel: bool) -> Plan {
     }
 }
 
+/// Images that keep quotas: usage is of the same moment as the inodes. The kernel here may have none.
+fn quota_plan(seed: u64, _kernel: bool) -> Plan {
+    Plan {
+        shape: Shape::QUOTA[(seed % Shape::QUOTA.len() as u64) as usize],
+        ..plan(seed, false)
+    }
+}
+
 /// A device whose flushes are atomic, so that a commit flushes once.
 fn atomic_plan(seed: u64, kernel: bool) -> Plan {
     let plan = match seed % 2 {
@@ -156,6 +164,11 @@ fn crash_inline_data() {
 #[test]
 fn crash_large_values() {
     run(env_number("UEXT4_CRASH_RUNS", 4), large_values_plan);
+}
+
+#[test]
+fn crash_quotas() {
+    run(env_number("UEXT4_CRASH_RUNS", 6), quota_plan);
 }
 
 #[test]

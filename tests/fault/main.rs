@@ -4,3 +4,4 @@ mod every_device_call;
 mod every_read;
 mod full_host;
 mod lazytime_writes;
+mod quota;

@@ -19,7 +19,8 @@ impl Guest<'_> {
         self.start(&["-r", "-m", "1024"], &[commands, later])
     }
 
-    /// Runs `commands` by `sh -e` in a system that is only in memory, where the files are in `/`. Returns what they printed, one line each.
+    /// Runs `commands` in BusyBox's `sh -e` in a system that is only in memory, with the disks for data alone, where the files are in `/`. Returns what they
+    /// printed, one line each.
     pub fn run(&self, commands: &str) -> Result<Vec<String>> {
         self.start(&[], &[commands])
     }

@@ -7,6 +7,7 @@ mod debian;
 mod dm_verity;
 mod images;
 mod machine;
+mod quota;
 mod root;
 
 /// Whether the tests of this program are asked for; if not, prints that they are skipped.

@@ -20,6 +20,7 @@ mod move_range;
 mod nowait;
 mod observability;
 mod paths;
+mod quota;
 mod remount;
 mod stale_lookups;
 mod swap_boot;

@@ -29,6 +29,7 @@ const MORE_INCOMPAT: Incompat = Incompat::META_BG
     .union(Incompat::CASEFOLD);
 const MORE_RO_COMPAT: RoCompat = RoCompat::GDT_CSUM
     .union(RoCompat::PROJECT)
+    .union(RoCompat::QUOTA)
     .union(RoCompat::VERITY);
 
 const COMPAT: Compat = Compat::HAS_JOURNAL
@@ -150,6 +151,9 @@ impl FeatureSet {
         }
         if self.incompat.contains(Incompat::META_BG) && self.compat.contains(Compat::RESIZE_INODE) {
             return Err(MkfsError::Conflict("meta_bg", "resize_inode"));
+        }
+        if self.ro_compat.contains(RoCompat::QUOTA) && self.incompat.contains(Incompat::EA_INODE) {
+            return Err(MkfsError::Conflict("quota", "ea_inode"));
         }
         Ok(())
     }

@@ -58,6 +58,7 @@ mod parallel;
 mod place;
 mod plan;
 mod progress;
+mod quota;
 mod report;
 mod source;
 mod space;

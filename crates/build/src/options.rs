@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use uext4_ondisk::{CRC_INIT, ErrorsBehaviour, crc32c};
+use uext4_ondisk::{CRC_INIT, ErrorsBehaviour, QuotaKind, crc32c};
 use uuid::Uuid;
 
 use crate::error::{MkfsError, Result};
@@ -53,6 +53,9 @@ pub struct MkfsOptions {
     pub inode_ratio: u32,
     /// Features.
     pub features: FeatureSet,
+    /// The kinds of owners whose quotas are kept with the feature `quota`; `None` means users, groups, and projects with
+    /// the feature `project`.
+    pub quota_kinds: Option<Vec<QuotaKind>>,
     /// Bytes of the journal; `None` takes mke2fs's table.
     pub journal_size: Option<u64>,
     /// UUID; `None` makes a random one.
@@ -129,6 +132,7 @@ impl Default for MkfsOptions {
             inodes: None,
             inode_ratio: 16384,
             features: FeatureSet::default(),
+            quota_kinds: None,
             journal_size: None,
             uuid: None,
             label: String::new(),

@@ -1,12 +1,13 @@
 //! An image that is planned: every place is known, nothing is written.
 
-use uext4_ondisk::{GOOD_OLD_INODE_SIZE, GroupNo, Incompat, Ino, InodeFlags, RoCompat};
+use uext4_ondisk::{GOOD_OLD_INODE_SIZE, GroupNo, Incompat, Ino, InodeFlags, QuotaKind, RoCompat};
 
 use crate::error::{MkfsError, Result};
 use crate::layout::{Layout, Request, inodes_by_ratio};
 use crate::measure::{Format, Needs};
 use crate::options::{Identity, MkfsOptions, Spare};
 use crate::place::{Placer, Places};
+use crate::quota::Owners;
 use crate::source::{Data, Scan, describe};
 use crate::space::Space;
 use crate::system::System;
@@ -100,6 +101,7 @@ impl Plan {
         let format = Format::new(&options, &id);
         let needs = Needs::of(&options, &format, &tree, lost_and_found)?;
         let fit = Fit {
+            owners: Owners::of(&options, &tree),
             options: &options,
             id: &id,
             tree: &tree,
@@ -247,6 +249,7 @@ struct Fit<'a> {
     tree: &'a Tree,
     needs: &'a Needs,
     lost_and_found: NodeId,
+    owners: Vec<Owners>,
 }
 
 impl Fit<'_> {
@@ -310,15 +313,18 @@ impl Fit<'_> {
         };
         let least = Fit {
             options: &compact,
+            owners: self.owners.clone(),
             ..*self
         };
         let fitted = least.smallest();
         fitted.map_or(0, |fitted| fitted.layout.geo().blocks_count)
     }
 
-    /// Inodes in use: those of the tree, ten reserved ones, the orphan file.
+    /// Inodes in use: those of the tree, ten reserved ones, the orphan file, the quota file of projects.
     fn inodes(&self) -> u64 {
-        self.tree.nodes.len() as u64 + 10
+        let own = self.owners.iter();
+        let projects = own.filter(|of| of.kind() == QuotaKind::Project).count();
+        self.tree.nodes.len() as u64 + 10 + projects as u64
     }
 
     /// Blocks for the tree, and the least that an image has.
@@ -390,7 +396,7 @@ impl Fit<'_> {
 
     fn place(&self, layout: Layout) -> Result<Fitted> {
         let mut space = layout.space.clone();
-        let system = System::place(&layout, &mut space, self.id.time)?;
+        let mut system = System::place(&layout, &mut space, self.id.time, &self.owners)?;
         let places = Placer::run(
             self.tree,
             self.needs,
@@ -399,6 +405,7 @@ impl Fit<'_> {
             self.lost_and_found,
             system.first_ino,
         )?;
+        system.fill_quotas(&self.owners, &layout, self.tree, &places);
         Ok(Fitted {
             layout,
             system,

@@ -1,8 +1,8 @@
-//! The files that belong to the file system: bad blocks, journal, resize inode, orphan file.
+//! The files that belong to the file system: bad blocks, quota files, journal, resize inode, orphan file.
 
 use uext4_ondisk::{
     Compat, Extent, FileType, Generation, GroupNo, Incompat, Ino, Inode, JOURNAL_SUPER_SIZE,
-    MMP_INTERVAL_DEFAULT, Mmp, Pblk, RawJournalSuper, Timestamp, orphan_block_init,
+    MMP_INTERVAL_DEFAULT, Mmp, Pblk, QuotaKind, RawJournalSuper, Timestamp, orphan_block_init,
     orphan_checksum_set,
 };
 use zerocopy::IntoBytes;
@@ -11,7 +11,10 @@ use crate::error::{MkfsError, Result};
 use crate::extents;
 use crate::layout::Layout;
 use crate::mapping::Mapping;
+use crate::place::Places;
+use crate::quota::{Owners, blocks_of_file};
 use crate::space::{Run, Space};
+use crate::tree::Tree;
 
 /// The MMP sequence number of a file system that is not mounted.
 const MMP_CLEAN: u32 = 0xff4d_4d50;
@@ -31,6 +34,10 @@ pub(crate) struct System {
     pub journal: Vec<Run>,
     /// The first inode for files of the tree.
     pub first_ino: Ino,
+    /// The inodes of the files of quotas, with their kinds.
+    pub quota_inodes: Vec<(QuotaKind, Ino)>,
+    /// The blocks of those files.
+    pub quota_runs: Vec<Vec<Run>>,
     /// The block of multi-mount protection, or 0.
     pub mmp_block: Pblk,
 }
@@ -40,7 +47,12 @@ impl System {
     ///
     /// # Errors
     /// [`MkfsError::NoSpace`].
-    pub fn place(layout: &Layout, space: &mut Space, time: i64) -> Result<System> {
+    pub fn place(
+        layout: &Layout,
+        space: &mut Space,
+        time: i64,
+        owners: &[Owners],
+    ) -> Result<System> {
         let mut system = System {
             first_ino: Ino(12),
             ..System::default()
@@ -65,6 +77,10 @@ impl System {
         if layout.orphan_blocks > 0 {
             system.orphan_file(layout, space, file(0))?;
         }
+        for owners in owners {
+            system.quota_file(layout, space, file(0), owners)?;
+        }
+        system.inodes.sort_by_key(|(ino, _)| *ino);
         Ok(system)
     }
 
@@ -85,7 +101,7 @@ impl System {
         }
         Err(MkfsError::NoSpace {
             blocks: layout.geo().blocks_count,
-            what: "the journal or the orphan file",
+            what: "the files of the file system",
         })
     }
 
@@ -193,6 +209,52 @@ impl System {
         self.inodes.push((ino, file.inode));
         self.first_ino = Ino(13);
         Ok(())
+    }
+
+    /// A quota file, without its content.
+    fn quota_file(
+        &mut self,
+        layout: &Layout,
+        space: &mut Space,
+        inode: Inode,
+        owners: &Owners,
+    ) -> Result<()> {
+        let ino = match owners.kind() {
+            QuotaKind::User => Ino::USER_QUOTA,
+            QuotaKind::Group => Ino::GROUP_QUOTA,
+            QuotaKind::Project => {
+                let ino = self.first_ino;
+                self.first_ino = Ino(ino.0 + 1);
+                ino
+            }
+        };
+        let blocks = blocks_of_file(owners, layout.geo().block_size);
+        let runs = Self::take(layout, space, 0, blocks)?;
+        let mut file = FileOf { ino, inode };
+        self.map(layout, space, &mut file, &runs)?;
+        self.inodes.push((ino, file.inode));
+        self.quota_inodes.push((owners.kind(), ino));
+        self.quota_runs.push(runs);
+        Ok(())
+    }
+
+    /// Writes the quota files, once the places of the tree are known.
+    pub fn fill_quotas(
+        &mut self,
+        owners: &[Owners],
+        layout: &Layout,
+        tree: &Tree,
+        places: &Places,
+    ) {
+        let block_size = layout.geo().block_size as usize;
+        for (owners, runs) in owners.iter().zip(self.quota_runs.clone()) {
+            let mut content = owners.content(tree, places, block_size as u64);
+            content.resize(content.len().next_multiple_of(block_size), 0);
+            let blocks = runs.iter().flat_map(|run| run.start..run.start + run.len);
+            for (at, block) in blocks.zip(content.chunks_exact(block_size)) {
+                self.blocks.push((Pblk(at), block.to_vec()));
+            }
+        }
     }
 
     /// The resize inode keeps the reserved descriptor blocks: a double-indirect block names the primary

@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use uext4_block::BlockDevice;
-use uext4_ondisk::{GroupDesc, GroupNo, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use uext4_ondisk::{
+    GroupDesc, GroupNo, QuotaKind, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE,
+};
 use zerocopy::IntoBytes;
 
 use crate::copy::Worker;
@@ -248,6 +250,14 @@ impl Plan {
             }
             raw.jnl_blocks[15] = ((inode.size >> 32) as u32).into();
             raw.jnl_blocks[16] = (inode.size as u32).into();
+        }
+        for (kind, ino) in &self.system.quota_inodes {
+            let field = match kind {
+                QuotaKind::User => &mut raw.usr_quota_inum,
+                QuotaKind::Group => &mut raw.grp_quota_inum,
+                QuotaKind::Project => &mut raw.prj_quota_inum,
+            };
+            *field = ino.0.into();
         }
         raw.mmp_block = self.system.mmp_block.0.into();
         if self.layout.orphan_blocks > 0 {

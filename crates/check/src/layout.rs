@@ -7,7 +7,7 @@ use crate::view::View;
 use std::time::{SystemTime, UNIX_EPOCH};
 use uext4_ondisk::{
     ENCODING_UTF8_12_1, FormatError, GroupCsum, GroupFlags, Mmp, RawSuperblock, SUPERBLOCK_OFFSET,
-    SUPERBLOCK_SIZE,
+    SUPERBLOCK_SIZE, quota_inodes,
 };
 
 /// The last sequence number of a mounted file system, and the mark of an unmounted one.
@@ -178,21 +178,13 @@ fn note_oddities(sb: &Superblock, faults: &mut Faults) {
             note(FaultKind::SuperblockTime, format!("{what} is {time}"));
         }
     }
-    for (what, ino) in quota_inodes(raw) {
+    for (kind, ino) in quota_inodes(raw) {
+        let what = kind.name();
         let reserved = ino.0 < sb.geometry.first_ino.0 && ino.0 != 3 && ino.0 != 4;
         if ino != Ino::NONE && (reserved || ino.0 > sb.geometry.inodes_count) {
             note(FaultKind::QuotaInode, format!("{what} quota in {ino}"));
         }
     }
-}
-
-/// The quota files that the superblock names, whether or not it has the feature.
-pub(crate) fn quota_inodes(raw: &RawSuperblock) -> [(&'static str, Ino); 3] {
-    [
-        ("user", Ino(raw.usr_quota_inum.get())),
-        ("group", Ino(raw.grp_quota_inum.get())),
-        ("project", Ino(raw.prj_quota_inum.get())),
-    ]
 }
 
 /// True if the device holds all of the file system.

@@ -2,8 +2,8 @@
 
 use crate::context::Context;
 use crate::layout::is_hidden;
-use crate::layout::quota_inodes;
 use crate::prelude::*;
+use uext4_ondisk::quota_inodes;
 
 /// Links above which a directory says 1.
 const LINK_MAX: u32 = 65000;
@@ -19,7 +19,8 @@ pub(crate) fn wanted(cx: &Context<'_>, ino: Ino, values: &[Ino]) -> u32 {
 /// Checks every inode; `values` are the inodes that hold attribute values, sorted.
 pub(crate) fn run(cx: &Context<'_>, values: &[Ino], faults: &mut Faults) {
     cx.progress.phase("links", u64::from(cx.geo.inodes_count));
-    for (what, ino) in quota_inodes(&cx.sb.raw) {
+    for (kind, ino) in quota_inodes(&cx.sb.raw) {
+        let what = kind.name();
         let ordinary = ino == Ino::ROOT || !cx.is_reserved(ino);
         if ino != Ino::NONE && ordinary && cx.inodes.found(ino) > 0 {
             let fault = Fault::new(FaultKind::QuotaInode).ino(ino);

@@ -1,34 +1,17 @@
 //! Quota files: whether what they say of each owner's space and inodes is what the inodes add up to.
 //!
-//! Source: Linux documentation, filesystems/quota, and the layout of `vfsv1` files: blocks of 1 KiB, a
-//! header, then a tree of four levels by the bytes of the id, leaves with a list of entries.
+//! Source: Linux documentation, filesystems/quota; the layout is in `uext4_ondisk::quota`.
 
 use crate::context::Context;
 use crate::filemap::{self, Run};
 use crate::journal::read_inode;
 use crate::layout::is_hidden;
-use crate::layout::quota_inodes;
 use crate::prelude::*;
 use std::collections::HashMap;
-use uext4_ondisk::Inode;
-
-/// Bytes of a block of a quota file.
-pub(crate) const BLOCK: usize = 1024;
-/// First words of the files of users, groups and projects.
-pub(crate) const MAGIC: [u32; 3] = [0xd9c0_1f11, 0xd9c0_1927, 0xd9c0_3f14];
-pub(crate) const VERSION: u32 = 1;
-/// Bytes of the fields in the first block.
-const BLOCKS_AT: usize = 20;
-const FREE_BLOCK_AT: usize = 24;
-const FREE_ENTRY_AT: usize = 28;
-/// Levels of the tree above the leaves, and references of a block.
-pub(crate) const DEPTH: u32 = 4;
-const REFERENCES: usize = BLOCK / 4;
-/// A leaf: bytes before the entries, bytes of an entry, and fields of it.
-pub(crate) const LEAF_HEADER: usize = 16;
-pub(crate) const ENTRY: usize = 72;
-const ENTRY_INODES_AT: usize = 24;
-const ENTRY_SPACE_AT: usize = 48;
+use uext4_ondisk::{
+    Inode, QUOTA_BLOCK, QUOTA_DEPTH, QUOTA_REFERENCES, QUOTA_ROOT, QuotaEntry, QuotaHeader,
+    QuotaLeafHeader, quota_entries, quota_inodes, quota_reference,
+};
 
 /// Space and inodes of each owner, for users, groups and projects.
 #[derive(Debug, Default)]
@@ -74,10 +57,11 @@ pub(crate) fn run(cx: &Context<'_>, usage: &Usage, faults: &mut Faults) -> Resul
         return Ok(());
     }
     let files = quota_inodes(&cx.sb.raw);
-    for (((what, ino), magic), used) in files.into_iter().zip(MAGIC).zip(&usage.0) {
+    for ((kind, ino), used) in files.into_iter().zip(&usage.0) {
         if ino == Ino::NONE {
             continue;
         }
+        let what = kind.name();
         let fault = |why: &str| {
             let detail = format!("{what} quota: {why}");
             Fault::new(FaultKind::QuotaUsage).ino(ino).detail(detail)
@@ -86,11 +70,11 @@ pub(crate) fn run(cx: &Context<'_>, usage: &Usage, faults: &mut Faults) -> Resul
             faults.push(fault("file is unusable"));
             continue;
         };
-        let first = file.read(0)?;
-        if le32(&first, 0) != Some(magic) {
+        let header = QuotaHeader::decode(&file.read(0)?);
+        if header.magic != kind.magic() {
             faults.push(fault("first word is wrong").note());
         }
-        if !file.check_header(&first) || !file.tree(1, DEPTH)? {
+        if !file.check_header(&header) || !file.tree(QUOTA_ROOT, QUOTA_DEPTH)? {
             faults.push(fault("file is damaged"));
             continue;
         }
@@ -112,7 +96,7 @@ pub(crate) fn run(cx: &Context<'_>, usage: &Usage, faults: &mut Faults) -> Resul
 }
 
 /// Entries of a quota file, by owner.
-type Entries = BTreeMap<u32, Vec<u8>>;
+type Entries = BTreeMap<u32, QuotaEntry>;
 
 /// A quota file that is being read.
 pub(crate) struct QuotaFile<'c, 'd> {
@@ -142,7 +126,7 @@ impl<'c, 'd> QuotaFile<'c, 'd> {
             return Ok(None);
         }
         let (runs, _) = filemap::load(&cx.view, &cx.geo, &inode)?;
-        let size = u32::try_from(inode.size / BLOCK as u64).unwrap_or(u32::MAX);
+        let size = u32::try_from(inode.size / QUOTA_BLOCK as u64).unwrap_or(u32::MAX);
         Ok(Some(QuotaFile {
             cx,
             runs,
@@ -153,21 +137,21 @@ impl<'c, 'd> QuotaFile<'c, 'd> {
         }))
     }
 
-    /// The first block, and every entry that a sound part of the tree leads to.
+    /// The header, and every entry that a sound part of the tree leads to.
     ///
     /// # Errors
     /// The device's.
-    pub(crate) fn entries(&mut self) -> Result<(Vec<u8>, Entries)> {
-        let first = self.read(0)?;
+    pub(crate) fn entries(&mut self) -> Result<(QuotaHeader, Entries)> {
+        let header = QuotaHeader::decode(&self.read(0)?);
         self.entries = Some(BTreeMap::new());
-        self.tree(1, DEPTH)?;
-        Ok((first, self.entries.take().unwrap_or_default()))
+        self.tree(QUOTA_ROOT, QUOTA_DEPTH)?;
+        Ok((header, self.entries.take().unwrap_or_default()))
     }
 
     /// A block of the file; one that is not there reads as zeros.
     fn read(&self, n: u32) -> Result<Vec<u8>> {
         let size = self.cx.block_size();
-        let at = u64::from(n).saturating_mul(BLOCK as u64);
+        let at = u64::from(n).saturating_mul(QUOTA_BLOCK as u64);
         let lblk = u32::try_from(at >> self.cx.geo.block_bits).unwrap_or(u32::MAX);
         let mut block = vec![0; size];
         if let Some(pblk) = filemap::find(&self.runs, Lblk(lblk)) {
@@ -175,17 +159,14 @@ impl<'c, 'd> QuotaFile<'c, 'd> {
         }
         let from = at as usize % size;
         Ok(block
-            .get(from..from.saturating_add(BLOCK))
+            .get(from..from.saturating_add(QUOTA_BLOCK))
             .unwrap_or(&[])
             .to_vec())
     }
 
-    fn check_header(&mut self, first: &[u8]) -> bool {
-        let word = |at| le32(first, at).unwrap_or(0);
-        let blocks = word(BLOCKS_AT);
-        let free = word(FREE_BLOCK_AT).max(word(FREE_ENTRY_AT));
-        let fine = word(4) == VERSION && blocks <= self.blocks && free < blocks;
-        self.blocks = blocks;
+    fn check_header(&mut self, header: &QuotaHeader) -> bool {
+        let fine = header.is_sound(self.blocks);
+        self.blocks = header.blocks;
         fine
     }
 
@@ -200,8 +181,8 @@ impl<'c, 'd> QuotaFile<'c, 'd> {
             self.leaf(&block);
             return Ok(true);
         }
-        for i in 0..REFERENCES {
-            let r = le32(&block, i * 4).unwrap_or(0);
+        for slot in 0..QUOTA_REFERENCES {
+            let r = quota_reference(&block, slot);
             if r >= self.blocks {
                 return Ok(false);
             }
@@ -213,20 +194,14 @@ impl<'c, 'd> QuotaFile<'c, 'd> {
     }
 
     fn leaf(&mut self, block: &[u8]) {
-        let entries = block.get(LEAF_HEADER..).unwrap_or(&[]);
-        if le16(block, 8) == Some(0) {
+        if QuotaLeafHeader::decode(block).entries == 0 {
             return;
         }
-        for entry in entries.chunks_exact(ENTRY) {
-            let word = |at| le32(entry, at).unwrap_or(0);
-            let long = |at: usize| u64::from(word(at + 4)) << 32 | u64::from(word(at));
-            if entry.iter().any(|b| *b != 0) {
-                if let Some(all) = &mut self.entries {
-                    all.insert(word(0), entry.to_vec());
-                }
-                let sum = (long(ENTRY_SPACE_AT), long(ENTRY_INODES_AT));
-                self.found.insert(word(0), sum);
+        for (_, entry) in quota_entries(block) {
+            if let Some(all) = &mut self.entries {
+                all.insert(entry.id, entry);
             }
+            self.found.insert(entry.id, (entry.space, entry.inodes));
         }
     }
 }

@@ -17,6 +17,7 @@ fn errno_of(e: &Ext4Error) -> Errno {
         },
         Ext4Error::Device(e) => device_errno(e),
         Ext4Error::NoSpace | Ext4Error::NoInode | Ext4Error::DirectoryFull => Errno::ENOSPC,
+        Ext4Error::QuotaExceeded => Errno::EDQUOT,
         Ext4Error::ReadOnly => Errno::EROFS,
         Ext4Error::Exists | Ext4Error::AttributeExists => Errno::EEXIST,
         Ext4Error::NotFound => Errno::ENOENT,
@@ -84,6 +85,7 @@ impl Ext4Error {
             | Ext4Error::ReadOnly
             | Ext4Error::Stale
             | Ext4Error::NoSpace
+            | Ext4Error::QuotaExceeded
             | Ext4Error::WouldBlock
             | Ext4Error::NoData
             | Ext4Error::NoAttribute => Error::new(errno_of(&self)),
@@ -136,6 +138,7 @@ mod tests {
                 Errno::EINVAL,
             ),
             (Ext4Error::NoInode, Errno::ENOSPC),
+            (Ext4Error::QuotaExceeded, Errno::EDQUOT),
             (Ext4Error::ReadOnly, Errno::EROFS),
             (Ext4Error::Exists, Errno::EEXIST),
             (Ext4Error::NotFound, Errno::ENOENT),

@@ -21,6 +21,8 @@ pub enum Ext4Error {
     NoSpace,
     #[error("no free inode")]
     NoInode,
+    #[error("quota exceeded")]
+    QuotaExceeded,
     #[error("mounted read-only")]
     ReadOnly,
     #[error("name exists")]

@@ -6,6 +6,7 @@
 //! Namei  FileIo                  names; data of files
 //! Deletion  Directory            the end of an inode; entries
 //! Attributes  OrphanList         attributes; inodes to delete after a crash
+//! Owners                         entries of quota files
 //! Inodes  InlineData             found and made; data in the inode
 //! Mapping                        blocks of files
 //! InodeTable                     inodes in memory and on disk, lazy timestamps
@@ -26,6 +27,7 @@ use crate::inodes::Inodes;
 use crate::mapping::Mapping;
 use crate::namei::Namei;
 use crate::orphans::OrphanList;
+use crate::owners::Owners;
 use crate::volume::Volume;
 use std::sync::{Arc, OnceLock, Weak};
 use uext4_sync::{Mutex, class};
@@ -41,6 +43,8 @@ pub struct Ext4 {
     pub numbers: Arc<InodeAllocator>,
     /// Inodes in memory and in their table.
     pub table: Arc<InodeTable>,
+    /// Owners, whose usage is kept.
+    pub owners: Arc<Owners>,
     /// Where the blocks of files are.
     pub mapping: Arc<Mapping>,
     pub(crate) inline: Arc<InlineData>,
@@ -75,6 +79,7 @@ impl Ext4 {
         let n = || Arc::clone(&d.inodes);
         let o = || Arc::clone(&d.orphans);
         let a = || Arc::clone(&d.attributes);
+        let w = || Arc::clone(&d.attributes.owners);
         let directories = Arc::new(Directory {
             volume: v(),
             blocks: b(),
@@ -92,6 +97,7 @@ impl Ext4 {
             orphans: o(),
             attributes: a(),
             directories: Arc::clone(&directories),
+            owners: w(),
         });
         let namei = Namei {
             volume: v(),
@@ -100,6 +106,7 @@ impl Ext4 {
             inodes: n(),
             orphans: o(),
             attributes: a(),
+            owners: w(),
             deletion: Arc::clone(&deletion),
             directories: Arc::clone(&directories),
             files: Arc::clone(&files),
@@ -113,6 +120,7 @@ impl Ext4 {
             inodes: n(),
             orphans: o(),
             attributes: a(),
+            owners: w(),
             directories,
             files,
             namei,
@@ -149,7 +157,9 @@ impl Ext4 {
             let n = || Arc::clone(&inodes);
             let orphans = Arc::new(OrphanList::new(v(), t(), m(), n()));
             let o = || Arc::clone(&orphans);
+            let owners = Owners::new(v(), b(), t(), m(), n());
             let attributes = Arc::new(Attributes {
+                owners: Arc::new(owners),
                 volume: v(),
                 blocks: b(),
                 table: t(),

@@ -40,3 +40,5 @@ pub const ORPHAN_FILE: u8 = 10;
 pub const DIR_ROOT: u8 = 11;
 /// A block of pointers of a block map; the buffer's seed is the inode's number.
 pub const MAP_NODE: u8 = 12;
+/// A block of a quota file; the buffer's seed is the kind of the file and the block's number in it.
+pub const QUOTA_FILE: u8 = 13;

@@ -30,6 +30,7 @@
 //! | `inode_allocator`, [`generation`] | inode numbers and generations |
 //! | `block_allocator` | blocks |
 //! | `volume` | superblock, groups, buffer cache, journal, errors |
+//! | `quota`, `owners` | what owners have and may have; entries of new owners, limits, reports |
 //! | `mmp` | holding a file system against other hosts |
 //! | `backup_superblock` | reading an image whose superblock is damaged |
 //! | `group`, [`bitmap`] | a block group in memory, completed for the journal |
@@ -62,7 +63,9 @@ mod mount;
 mod namei;
 mod options;
 mod orphans;
+mod owners;
 mod prelude;
+mod quota;
 mod run;
 mod superblock;
 mod vfs_impl;
@@ -89,8 +92,10 @@ pub use namei::Namei;
 pub use options::balloc_variant::BallocVariant;
 pub use options::dir_lock_variant::DirLockVariant;
 pub use options::ialloc_variant::IallocVariant;
-pub use options::{AtimeUpdate, DataMode, Exclusion, FsVerityReads, MountOptions};
+pub use options::{AtimeUpdate, DataMode, EnforcedQuotas, Exclusion, FsVerityReads, MountOptions};
 pub use orphans::OrphanList;
+pub use owners::{Owners, QuotaReport, QuotaSettings};
+pub use quota::dquot::Limits as QuotaLimits;
 pub use run::{Run, RunLookup};
 pub use superblock::{read_superblock, read_superblock_to_recover};
 pub use uext4_sync::Durations;

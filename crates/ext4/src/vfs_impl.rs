@@ -5,6 +5,7 @@ use crate::inode::acl_cache::Subject;
 use crate::inode::kind_of;
 use crate::inode::reference::InodeRef;
 use crate::prelude::*;
+use crate::quota::operation::Scope;
 use crate::volume::generations::Generation;
 use uext4_ondisk::{acl_decode_xattr, acl_encode_xattr};
 use uext4_vfs::attr::{DirEntry, FileHandle, RenameFlags, SetAttr, StatFs, XattrFlags};
@@ -174,6 +175,15 @@ impl Ext4 {
     }
 }
 
+impl Ext4 {
+    /// Applies the limits of quotas to what the caller does until the result is dropped.
+    #[inline]
+    fn limits(&self, caller: &Caller) -> Option<Scope> {
+        let quotas = self.volume.quotas()?;
+        quotas.begin(caller.has(Capabilities::SYS_RESOURCE))
+    }
+}
+
 impl FileSystem for Ext4 {
     type Node = InodeRef;
 
@@ -220,6 +230,7 @@ impl FileSystem for Ext4 {
 
     fn setattr(&self, caller: &Caller, node: &InodeRef, change: &SetAttr) -> Result<Attr> {
         let _change = self.volume.freeze.begin_change();
+        let _limits = self.limits(caller);
         self.volume.report(self.files.setattr(caller, node, change))
     }
 
@@ -246,27 +257,32 @@ impl FileSystem for Ext4 {
         new: &NewNode<'_>,
     ) -> Result<InodeRef> {
         let _change = self.volume.freeze.begin_change();
+        let _limits = self.limits(caller);
         self.volume
             .report(self.namei.create(caller, dir, name, new))
     }
 
     fn tmpfile(&self, caller: &Caller, dir: &InodeRef, mode: u16) -> Result<InodeRef> {
         let _change = self.volume.freeze.begin_change();
+        let _limits = self.limits(caller);
         self.volume.report(self.namei.tmpfile(caller, dir, mode))
     }
 
     fn link(&self, caller: &Caller, node: &InodeRef, dir: &InodeRef, name: &[u8]) -> Result<()> {
         let _change = self.volume.freeze.begin_change();
+        let _limits = self.limits(caller);
         self.volume.report(self.namei.link(caller, node, dir, name))
     }
 
     fn unlink(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
         let _change = self.volume.freeze.begin_change();
+        let _limits = self.limits(caller);
         self.volume.report(self.namei.unlink(caller, dir, name))
     }
 
     fn rmdir(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
         let _change = self.volume.freeze.begin_change();
+        let _limits = self.limits(caller);
         self.volume.report(self.namei.rmdir(caller, dir, name))
     }
 
@@ -280,6 +296,7 @@ impl FileSystem for Ext4 {
         flags: RenameFlags,
     ) -> Result<()> {
         let _change = self.volume.freeze.begin_change();
+        let _limits = self.limits(caller);
         self.volume.report(
             self.namei
                 .rename(caller, old_dir, old_name, new_dir, new_name, flags),
@@ -359,6 +376,8 @@ impl FileSystem for Ext4 {
             false => self.volume.freeze.begin_change(),
         };
         let privileged = !flags.contains(IoFlags::NO_RESERVE);
+        let quotas = self.volume.quotas();
+        let _limits = quotas.and_then(|quotas| quotas.begin(privileged));
         let written = self.files.write_with(node, offset, data, flags, privileged);
         self.volume.report(written)
     }
@@ -368,7 +387,20 @@ impl FileSystem for Ext4 {
     }
 
     fn fallocate(&self, node: &InodeRef, what: Fallocate, offset: u64, len: u64) -> Result<()> {
+        self.fallocate_with(node, what, offset, len, IoFlags::empty())
+    }
+
+    fn fallocate_with(
+        &self,
+        node: &InodeRef,
+        what: Fallocate,
+        offset: u64,
+        len: u64,
+        flags: IoFlags,
+    ) -> Result<()> {
         let _change = self.volume.freeze.begin_change();
+        let quotas = self.volume.quotas();
+        let _limits = quotas.and_then(|q| q.begin(!flags.contains(IoFlags::NO_RESERVE)));
         self.volume
             .report(self.files.fallocate(node, what, offset, len))
     }
@@ -443,6 +475,7 @@ impl FileSystem for Ext4 {
         flags: XattrFlags,
     ) -> Result<()> {
         let _change = self.volume.freeze.begin_change();
+        let _limits = self.limits(caller);
         check_name(name)?;
         if value.len() > XATTR_BYTES_MAX {
             return Err(Errno::E2BIG.into());
@@ -475,6 +508,7 @@ impl FileSystem for Ext4 {
 
     fn removexattr(&self, caller: &Caller, node: &InodeRef, name: &[u8]) -> Result<()> {
         let _change = self.volume.freeze.begin_change();
+        let _limits = self.limits(caller);
         check_name(name)?;
         if let Some(subject) = acl_of(name) {
             return self

@@ -315,6 +315,7 @@ impl Journal {
     pub fn start(&self, credits: u32) -> Result<Handle<'_>> {
         order::Held::check(&class::HANDLE);
         let _timed = probe::time_start();
+        let credits = credits.saturating_add(self.settings.handle_extra());
         let (shard, tid) = self.enter(credits)?;
         Ok(Handle::new(self, shard, tid, i64::from(credits)))
     }
@@ -326,6 +327,7 @@ impl Journal {
     /// # Errors
     /// [`JournalError::Aborted`].
     pub fn try_start(&self, credits: u32) -> Result<Option<Handle<'_>>> {
+        let credits = credits.saturating_add(self.settings.handle_extra());
         let entered = self.try_enter(credits)?;
         Ok(entered.map(|(shard, tid)| Handle::new(self, shard, tid, i64::from(credits))))
     }

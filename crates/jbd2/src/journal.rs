@@ -443,6 +443,11 @@ impl Journal {
         self.work.notify_all();
     }
 
+    /// Gives each handle from now on so many credits more than its caller asks for: for blocks that any change may need.
+    pub fn set_handle_extra(&self, credits: u32) {
+        self.settings.set_handle_extra(credits);
+    }
+
     /// Sets whether commit and checkpoint flush the device from now on. Where they begin to, what was committed before is
     /// flushed as well.
     ///

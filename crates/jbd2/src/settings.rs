@@ -5,13 +5,14 @@
 
 use crate::options::JournalOptions;
 use std::time::Duration;
-use uext4_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use uext4_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// The options of a journal, as they are now.
 #[derive(Debug)]
 pub(crate) struct Settings {
     commit_interval_ns: AtomicU64,
     barrier: AtomicBool,
+    handle_extra: AtomicU32,
 }
 
 impl Settings {
@@ -19,6 +20,7 @@ impl Settings {
         Settings {
             commit_interval_ns: AtomicU64::new(nanoseconds(options.commit_interval)),
             barrier: AtomicBool::new(options.barrier),
+            handle_extra: AtomicU32::new(0),
         }
     }
 
@@ -36,6 +38,16 @@ impl Settings {
     /// Returns the value before.
     pub fn set_barrier(&self, barrier: bool) -> bool {
         self.barrier.swap(barrier, Ordering::SeqCst)
+    }
+
+    /// Credits that each handle gets besides those that its caller asks for.
+    #[inline]
+    pub fn handle_extra(&self) -> u32 {
+        self.handle_extra.load(Ordering::Relaxed)
+    }
+
+    pub fn set_handle_extra(&self, credits: u32) {
+        self.handle_extra.store(credits, Ordering::Relaxed);
     }
 
     /// Whether the device is flushed around a commit block.

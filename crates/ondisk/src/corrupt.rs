@@ -138,6 +138,7 @@ kinds! {
     OrphanShort = "orphan file block is too short",
     OrphanMagic = "orphan file block magic is wrong",
     OrphanChecksum = "orphan file block checksum is wrong",
+    QuotaFile = "quota file is damaged",
     MmpShort = "mmp block is too short",
     MmpMagic = "mmp block magic is wrong",
     MmpChecksum = "mmp block checksum is wrong",

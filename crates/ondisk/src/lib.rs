@@ -27,6 +27,7 @@
 //! | [`jbd2`], [`jbd2_super`], [`jbd2_tag`] | the journal |
 //! | [`hash_tree`], [`fs_verity`] | trees of hashes, of dm-verity and fs-verity; what a file with fs-verity has |
 //! | [`orphan_file`], [`mmp`] | orphan file and multi-mount protection blocks |
+//! | [`quota`] | quota files |
 //! | [`growth`], [`resize_inode`] | what a larger file system has; blocks reserved for its descriptors |
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -66,6 +67,7 @@ pub mod jbd2_tag;
 pub mod mmp;
 mod name_ending;
 pub mod orphan_file;
+pub mod quota;
 pub mod raw_superblock;
 pub mod resize_inode;
 pub mod superblock;
@@ -99,6 +101,7 @@ pub use jbd2_super::*;
 pub use jbd2_tag::*;
 pub use mmp::*;
 pub use orphan_file::*;
+pub use quota::*;
 pub use raw_superblock::*;
 pub use resize_inode::*;
 pub use superblock::*;

@@ -21,31 +21,33 @@ pub enum Rank {
     DirLeaf = 6,
     /// Another inode's lock, ascending by (superblock, inode number).
     Ilock = 7,
+    /// The tree of a quota file.
+    QuotaFile = 8,
     /// Starting a journal handle; waiting for journal space counts as a lock.
-    HandleStart = 8,
+    HandleStart = 9,
     /// An inode's extended attributes, a directory's tree of hashes.
-    Xattr = 9,
+    Xattr = 10,
     /// An inode's extent map.
-    ExtentMap = 10,
+    ExtentMap = 11,
     /// The orphan list.
-    OrphanList = 11,
+    OrphanList = 12,
     /// A metadata block's content; parent before child.
-    Buffer = 12,
+    Buffer = 13,
     /// A block group.
-    Group = 13,
+    Group = 14,
     /// The journal's state.
-    JournalState = 14,
+    JournalState = 15,
     /// A list of buffers in a transaction.
-    JournalList = 15,
+    JournalList = 16,
     /// Leaves: nothing is taken under them but what the release of a lock needs.
-    Leaf = 16,
+    Leaf = 17,
     /// Inside a lock: held for a moment to queue for it or to wake other threads.
-    Inner = 17,
+    Inner = 18,
 }
 
 impl Rank {
     /// Every rank, outermost first.
-    pub const ALL: [Rank; 17] = [
+    pub const ALL: [Rank; 18] = [
         Rank::MountTable,
         Rank::SUmount,
         Rank::Freeze,
@@ -53,6 +55,7 @@ impl Rank {
         Rank::DirIlock,
         Rank::DirLeaf,
         Rank::Ilock,
+        Rank::QuotaFile,
         Rank::HandleStart,
         Rank::Xattr,
         Rank::ExtentMap,
@@ -88,6 +91,9 @@ impl Rank {
             }
             Rank::Ilock => {
                 "An operation excludes others from a file before it starts a handle: if it started the handle first, it would wait for the others while commit waits for it."
+            }
+            Rank::QuotaFile => {
+                "An operation gives a new owner an entry, with a handle of its own, while it has locked the inode that the owner is to get."
             }
             Rank::HandleStart => {
                 "Starting a handle may wait for a commit, and commit waits for open handles: locks taken inside a handle must never be held while one starts."
@@ -206,6 +212,7 @@ classes! {
     DIR_LEAF = "dir_leaf", DirLeaf, Ascending, "the entries of a leaf of a directory, under its shared dir_ilock";
     ILOCK = "ilock", Ilock, Ascending, "changes of a file's size and data layout";
     RANGE = "range", Ilock, Ascending, "a range of a file, under its ilock";
+    QUOTA_FILE = "quota_file", QuotaFile, Refused, "the tree of a quota file, and its free entries";
     HANDLE = "handle", HandleStart, Refused, "a running transaction against closing";
     XATTR = "xattr", Xattr, Ascending, "an inode's extended attributes";
     DIR_TREE = "dir_tree", Xattr, Refused, "the tree of hashes of a directory, its leaves' places included";
@@ -227,6 +234,7 @@ classes! {
     REGISTRY = "registry", Leaf, Refused, "a shard of the superblock registry";
     CHECKED_INODES = "checked_inodes", Leaf, Refused, "inodes of a check that are not ordinary, one chunk";
     BUFFER_CACHE = "buffer_cache", Leaf, Refused, "a shard of the metadata block cache";
+    DQUOT = "dquot", Leaf, Refused, "what of the space and inodes of an owner with limits is reserved";
     GENERATION = "generation", Leaf, Refused, "the counter of inode generations";
     FROZEN = "frozen", Leaf, Refused, "what waits for the end of a freeze";
     LAZYTIME = "lazytime", Leaf, Refused, "inodes with pending timestamps, one shard";
@@ -258,7 +266,7 @@ pub fn locking_markdown() -> String {
          range after its ilock, leaves by block; *parent first* means that the tree of the objects gives the order. `try_`\n\
          variants are free of it, as they never wait. Which lock guards a field is in the head of its file; for\n\
          an inode, `crates/ext4/src/inode/mod.rs`.\n\
-         No I/O, no waiting and no callback under a lock of rank 13 or more: debug builds panic.\n\n\
+         No I/O, no waiting and no callback under a lock of rank 14 or more: debug builds panic.\n\n\
          | rank | class | guards | a second of the same rank |\n| --- | --- | --- | --- |\n",
     );
     for rank in Rank::ALL {

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "taking test_outer (rank 4) while holding test_leaf (rank 16)")]
+    #[should_panic(expected = "taking test_outer (rank 4) while holding test_leaf (rank 17)")]
     fn descending_order_panics() {
         let outer = Mutex::new(&class::TEST_OUTER, 1);
         let leaf = Mutex::new(&class::TEST_LEAF, 2);

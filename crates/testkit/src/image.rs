@@ -123,6 +123,24 @@ impl Shape {
         },
     ];
 
+    /// Images that keep quotas.
+    pub const QUOTA: [Shape; 3] = [
+        Shape {
+            name: "quotas",
+            mke2fs: Some("-t ext4 -O quota,project -b 4096 -I 256 -J size=4"),
+            ..Shape::DEFAULT
+        },
+        Shape {
+            name: "quotas and an orphan file, blocks of 1 KiB",
+            mke2fs: Some("-t ext4 -O quota,orphan_file -b 1024 -J size=1"),
+            ..Shape::DEFAULT
+        },
+        Shape::inline(
+            "quotas and inline data",
+            "-t ext4 -O quota,inline_data -b 4096 -I 256 -J size=4",
+        ),
+    ];
+
     const fn large_values(name: &'static str, args: &'static str) -> Shape {
         Shape {
             name,

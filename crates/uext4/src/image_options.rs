@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 use uext4_block::OpenOptions as DeviceOptions;
-use uext4_ext4::{AtimeUpdate, DataMode, Exclusion, FsVerityReads, MountOptions};
+use uext4_ext4::{AtimeUpdate, DataMode, EnforcedQuotas, Exclusion, FsVerityReads, MountOptions};
 use uext4_ondisk::ErrorsBehaviour;
 use uext4_vfs::Caller;
 
@@ -132,6 +132,13 @@ impl ImageOptions {
     /// When reading changes the access time. Default: as `relatime`.
     pub fn atime(mut self, update: AtimeUpdate) -> ImageOptions {
         self.config.mount.atime = update;
+        self
+    }
+
+    /// The kinds of owners whose limits are enforced against callers without [`Capabilities::SYS_RESOURCE`](uext4_vfs::Capabilities),
+    /// of an image with the feature `quota`. Default: none; usage is kept in any case.
+    pub fn quotas(mut self, enforced: EnforcedQuotas) -> ImageOptions {
+        self.config.mount.quotas = enforced;
         self
     }
 

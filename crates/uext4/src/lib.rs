@@ -81,6 +81,7 @@ mod mount;
 mod open_options;
 mod operation;
 mod paths;
+mod quota;
 mod read_dir;
 #[cfg(feature = "unstable")]
 mod repair;
@@ -107,6 +108,7 @@ pub use mkfs_options::{ImageFormat, MkfsOptions};
 pub use mkfs_sources::feature_names;
 pub use open_options::OpenOptions;
 pub use operation::failures;
+pub use quota::{OwnerQuota, QuotaUsage, Quotas};
 pub use read_dir::{DirEntry, ReadDir};
 pub use statfs::StatFs;
 
@@ -124,10 +126,12 @@ pub use uext4_check::{
     CheckError, CheckReport, Fault, FaultKind, Level as FaultLevel, NoProgress as NoCheckProgress,
     Progress as CheckProgress,
 };
-pub use uext4_ext4::{AtimeUpdate, DataMode, Fragments, FsVerityReads};
+pub use uext4_ext4::{
+    AtimeUpdate, DataMode, EnforcedQuotas, Fragments, FsVerityReads, QuotaLimits,
+};
 pub use uext4_ondisk::{
     BlockHash, ErrorsBehaviour, FsVerity, FsVerityDescriptor, GroupNo, HashAlgorithm, Ino,
-    InodeFlags, Pblk,
+    InodeFlags, Pblk, QuotaKind,
 };
 pub use uext4_vfs::{
     Access, Caller, Capabilities, Errno, Error, Fallocate, FiemapExtent, FiemapFlags, FiemapOf,

@@ -257,6 +257,21 @@ pub trait FileSystem: Send + Sync + 'static {
     /// or the file has none.
     fn fallocate(&self, node: &Self::Node, what: Fallocate, offset: u64, len: u64) -> Result<()>;
 
+    /// As [`FileSystem::fallocate`]; with [`IoFlags::NO_RESERVE`] it is refused what a write would be.
+    ///
+    /// # Errors
+    /// As that.
+    fn fallocate_with(
+        &self,
+        node: &Self::Node,
+        what: Fallocate,
+        offset: u64,
+        len: u64,
+        _flags: IoFlags,
+    ) -> Result<()> {
+        self.fallocate(node, what, offset, len)
+    }
+
     /// The first byte at `offset` or after it that is data (lseek(2) with `SEEK_DATA`). What is allocated
     /// but was never written is none.
     ///

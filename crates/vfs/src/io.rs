@@ -17,7 +17,7 @@ bitflags! {
         const SYNC = 8;
         /// At the end, wherever that is then (`RWF_APPEND`).
         const APPEND = 16;
-        /// Without the blocks that are reserved for the superuser.
+        /// Without the blocks that are reserved for the superuser, and within the limits of quotas.
         const NO_RESERVE = 32;
     }
 }

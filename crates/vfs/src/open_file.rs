@@ -130,11 +130,13 @@ impl<F: FileSystem, M: Deref<Target = F>> OpenFile<M> {
 
     /// Opens a file that the caller just created, whatever its mode says.
     pub fn new(mount: M, caller: &Caller, node: F::Node, flags: OpenFlags) -> OpenFile<M> {
+        let mut io = flags.io();
+        io.set(IoFlags::NO_RESERVE, !caller.has(Capabilities::SYS_RESOURCE));
         OpenFile {
             node,
             mount,
             flags,
-            io: flags.io(),
+            io,
             opener: caller.clone(),
             position: Mutex::new(&class::FILE_POS, 0),
         }
@@ -228,7 +230,8 @@ impl<F: FileSystem, M: Deref<Target = F>> OpenFile<M> {
     /// `EBADF`: not open for writing. Others as [`FileSystem::fallocate`].
     pub fn fallocate(&self, what: Fallocate, offset: u64, len: u64) -> Result<()> {
         self.prepare_write(&[0], IoFlags::empty())?;
-        self.mount.fallocate(&self.node, what, offset, len)
+        self.mount
+            .fallocate_with(&self.node, what, offset, len, self.io)
     }
 
     /// Moves the position to the next data, or the next hole (lseek(2)).

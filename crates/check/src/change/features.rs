@@ -1,12 +1,12 @@
 //! Features: flags, and what else some of them mean.
 
 use super::{ChangeError, Result, Tuning, files};
-use crate::layout::quota_inodes;
 use crate::prelude::*;
 use crate::repair::editor::Editor;
 use crate::repair::superblock::clear_journal;
 use uext4_ondisk::{
     CsumSeed, ENCODING_UTF8_12_1, Feature, MMP_INTERVAL_DEFAULT, MMP_SEQ_CLEAN, Mmp, RawSuperblock,
+    quota_inodes,
 };
 
 /// Features that are a flag only, which can be set while the image is in use by no one.

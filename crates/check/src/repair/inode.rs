@@ -214,7 +214,7 @@ fn clear_reserved(ed: &mut Editor<'_, '_>, ino: Ino, raw: &[u8]) -> Result<()> {
         return ed.put_decoded(ino, &inode);
     }
     let named = ed.cx.sb.journal_ino() == Some(ino)
-        || crate::layout::quota_inodes(&ed.cx.sb.raw)
+        || uext4_ondisk::quota_inodes(&ed.cx.sb.raw)
             .iter()
             .any(|q| q.1 == ino && ed.cx.ro_compat(RoCompat::QUOTA));
     if named {

@@ -4,9 +4,8 @@ use super::editor::Editor;
 use super::restore;
 use crate::context::Context;
 use crate::journal::is_journal;
-use crate::layout::quota_inodes;
 use crate::prelude::*;
-use uext4_ondisk::{EXT4_MAGIC, Mmp, RawSuperblock, SUPERBLOCK_SIZE};
+use uext4_ondisk::{EXT4_MAGIC, Mmp, RawSuperblock, SUPERBLOCK_SIZE, quota_inodes};
 
 /// Features that decide where the fixed metadata lies and what it is; none changes while a file system is mounted.
 const LAYOUT_COMPAT: Compat = Compat::RESIZE_INODE.union(Compat::SPARSE_SUPER2);

@@ -36,6 +36,7 @@ mod mknod;
 pub mod mount;
 mod mqueue;
 mod mv;
+mod quota;
 mod readlink;
 mod reference;
 pub mod resize;
@@ -115,6 +116,7 @@ commands! {
     Check "check" (check::Args),
     Undo "undo" (undo::Args),
     Tune "tune" (tune::Args),
+    Quota "quota" (quota::Args),
     Export "export" (export::Args),
     Diff "diff" (diff::Args),
     Dump "dump" (dump::Args),
@@ -227,6 +229,7 @@ impl Command {
             Command::Trim(args) => trim::run(&args),
             Command::Undo(args) => undo::run(&args),
             Command::Tune(args) => tune::run(&args),
+            Command::Quota(args) => quota::run(&args),
             Command::Xattr(args) => xattr::run(args),
             Command::Fsverity(args) => fsverity::run(args),
             Command::Dump(args) => dump::run(&args),

@@ -16,6 +16,7 @@ use crate::inode_table::InodeTable;
 use crate::inodes::Inodes;
 use crate::mapping::Mapping;
 use crate::orphans::OrphanList;
+use crate::owners::Owners;
 use crate::volume::Volume;
 use std::sync::Arc;
 
@@ -28,4 +29,5 @@ pub struct Attributes {
     pub(crate) inline: Arc<InlineData>,
     pub(crate) inodes: Arc<Inodes>,
     pub(crate) orphans: Arc<OrphanList>,
+    pub(crate) owners: Arc<Owners>,
 }

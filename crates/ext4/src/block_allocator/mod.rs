@@ -46,6 +46,7 @@ use crate::block_allocator::trim::Trims;
 use crate::group::{Group, bitmap};
 use crate::options::balloc_variant::BallocVariant;
 use crate::prelude::*;
+use crate::quota::{OwnerIds, operation};
 use crate::run::Run;
 use crate::volume::Volume;
 use uext4_sync::atomic::AtomicI64;
@@ -196,6 +197,55 @@ impl BlockAllocator {
         Err(self
             .volume
             .none_found(Ext4Error::NoSpace, has_room, |group| self.block_bits(group)))
+    }
+
+    /// Reserves up to `want` blocks for an inode, as [`BlockAllocator::reserve_blocks`] does, and fewer where its owners
+    /// may have fewer.
+    ///
+    /// # Errors
+    /// As that; [`Ext4Error::QuotaExceeded`].
+    pub(crate) fn reserve_for(
+        &self,
+        owners: OwnerIds,
+        goal: impl Into<Goal>,
+        want: u32,
+        privileged: bool,
+    ) -> Result<Run> {
+        let Some(quotas) = self.volume.quotas() else {
+            return self.reserve_blocks(goal, want, privileged);
+        };
+        let run = self.reserve_blocks(goal, want, privileged)?;
+        let allowed = quotas.reserve_blocks(owners, self.volume.block_size(), run.len);
+        let allowed = allowed.inspect_err(|_| self.unreserve(run))?;
+        if allowed < run.len {
+            self.unreserve(Run {
+                pblk: Pblk(run.pblk.0 + u64::from(allowed)),
+                len: run.len - allowed,
+            });
+        }
+        Ok(Run {
+            len: allowed,
+            ..run
+        })
+    }
+
+    /// Claims a block for an inode, as [`BlockAllocator::claim_blocks`] does.
+    ///
+    /// # Journal
+    /// Two credits.
+    ///
+    /// # Errors
+    /// As that; [`Ext4Error::QuotaExceeded`].
+    pub(crate) fn claim_block_for(
+        &self,
+        handle: &Handle<'_>,
+        owners: OwnerIds,
+        goal: impl Into<Goal>,
+    ) -> Result<Run> {
+        if let Some(quotas) = self.volume.quotas() {
+            quotas.reserve(owners, self.volume.block_size(), 0)?;
+        }
+        self.claim_blocks(handle, goal, 1, true)
     }
 
     /// Reserves in a group that has all of it, or else in one that has any.
@@ -444,6 +494,7 @@ impl BlockAllocator {
         if !matches!(result, Err(Ext4Error::NoSpace)) {
             return result;
         }
+        operation::start_again();
         let pending: i64 = self.pending_frees.iter().map(|n| n.load(Relaxed)).sum();
         if pending > 0 || self.releases.load(Ordering::SeqCst) != releases {
             self.volume.journal().sync()?;

@@ -24,6 +24,7 @@ use crate::mapping::extents::remove::{Content, Restart};
 use crate::mapping::{Mapping, Root};
 use crate::orphans::OrphanList;
 use crate::prelude::*;
+use crate::quota::OwnerIds;
 use crate::volume::handles::LazyHandle;
 use crate::volume::{Volume, handles};
 
@@ -203,6 +204,10 @@ impl Deletion {
             disk.blocks = 0;
             disk.file_acl = Pblk(0);
         })?;
+        if let Some(quotas) = self.volume.quotas() {
+            let owners = OwnerIds::of(&inode.state());
+            quotas.count_inode(handle, inode.ino, owners, -1);
+        }
         // Out of the cache before the number can be claimed again.
         self.table.icache.remove(u64::from(inode.ino.0));
         self.numbers.release_ino(handle, inode.ino, inode.is_dir())

@@ -6,6 +6,7 @@ use crate::inode::Inode;
 use crate::inode::directory_blocks::TreeChange;
 use crate::kinds;
 use crate::prelude::*;
+use crate::quota::OwnerIds;
 use uext4_ondisk::DxViewMut;
 use uext4_sync::probe::{self, Stage};
 
@@ -279,7 +280,8 @@ impl Directory {
         }
         let mut map = dir.map.write();
         let goal = self.mapping.data_goal_locked(dir, &map, lblk)?;
-        let run = self.blocks.claim_blocks(handle, goal, 1, true)?;
+        let owners = OwnerIds::of(&dir.state());
+        let run = self.blocks.claim_block_for(handle, owners, goal)?;
         if let Err(why) = self
             .mapping
             .insert_run(handle, dir, &mut map, lblk, run, true)

@@ -15,6 +15,7 @@ use crate::mapping::extents::convert::Written;
 use crate::mapping::extents::insert::Neighbours;
 use crate::mapping::extents::remove::Restart;
 use crate::prelude::*;
+use crate::quota::OwnerIds;
 use crate::run::Run;
 use uext4_ondisk::EXTENT_LEN_MAX_UNWRITTEN;
 use uext4_vfs::io::Fallocate;
@@ -141,7 +142,10 @@ impl FileIo {
     fn reserve_and_publish(&self, publish: &Publish<'_>, blocks: u64) -> Result<Run> {
         let want = blocks.min(u64::from(EXTENT_LEN_MAX_UNWRITTEN)) as u32;
         let goal = self.mapping.data_goal(publish.inode, publish.lblk)?;
-        let run = self.blocks.reserve_blocks(goal, want, publish.privileged)?;
+        let owners = OwnerIds::of(&publish.inode.state());
+        let run = self
+            .blocks
+            .reserve_for(owners, goal, want, publish.privileged)?;
         self.publish_unwritten(publish, run)
             .inspect_err(|why| self.blocks.unreserve_after(why, run))?;
         Ok(run)

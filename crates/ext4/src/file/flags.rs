@@ -9,6 +9,7 @@ use crate::file::FileIo;
 use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
 use crate::prelude::*;
+use crate::quota::OwnerIds;
 use uext4_ondisk::EXTRA_ISIZE_KNOWN;
 use uext4_vfs::errno::Error;
 
@@ -96,6 +97,8 @@ impl FileIo {
         project: Option<u32>,
     ) -> Result<()> {
         let _change = self.volume.freeze.begin_change();
+        let quotas = self.volume.quotas();
+        let _limits = quotas.and_then(|q| q.begin(caller.has(Capabilities::SYS_RESOURCE)));
         self.volume.check_writable()?;
         let of_kind = match inode.file_type {
             FileType::Directory => InodeFlags::USER_VISIBLE,
@@ -147,7 +150,7 @@ impl FileIo {
             self.settle_data(inode)?;
         }
         if moves {
-            self.check_project_room(inode)?;
+            self.prepare_project(inode, project)?;
         }
         self.store_flags(inode, wanted, moves.then_some(project))
     }
@@ -194,7 +197,8 @@ impl FileIo {
         self.volume.sb.ro_compat.contains(RoCompat::PROJECT)
     }
 
-    fn check_project_room(&self, inode: &InodeRef) -> Result<()> {
+    /// Checks that an inode can get a project, whose limits allow what it has.
+    fn prepare_project(&self, inode: &InodeRef, project: u32) -> Result<()> {
         if !self.has_projects() {
             let why = "files have no projects, as the feature `project` is off";
             return Err(Error::new(Errno::EOPNOTSUPP).context(why).into());
@@ -204,7 +208,11 @@ impl FileIo {
                 .context("the inode is too small")
                 .into());
         }
-        Ok(())
+        let to = {
+            let disk = inode.state();
+            OwnerIds::new(disk.uid, disk.gid, project)
+        };
+        self.owners.prepare_transfer(inode, to)
     }
 
     /// Whether a name in `dir` would bring a file of another project below a directory that hands its own down.

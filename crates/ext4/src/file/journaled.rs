@@ -20,6 +20,7 @@ use crate::file::{FileIo, WRITE_CREDITS};
 use crate::inode::Inode;
 use crate::mapping::extents::convert::Written;
 use crate::prelude::*;
+use crate::quota::OwnerIds;
 use crate::run::Run;
 
 /// The most blocks of data that one handle changes.
@@ -94,7 +95,8 @@ impl FileIo {
             }
             None => {
                 let goal = self.mapping.data_goal(inode, lblk)?;
-                let run = self.blocks.reserve_blocks(goal, blocks, privileged)?;
+                let owners = OwnerIds::of(&inode.state());
+                let run = self.blocks.reserve_for(owners, goal, blocks, privileged)?;
                 return self
                     .volume
                     .allocate_on_host(run)

@@ -57,7 +57,9 @@ use crate::mapping::extents::convert;
 use crate::mapping::extents::remove::Restart;
 use crate::options::FsVerityReads;
 use crate::orphans::OrphanList;
+use crate::owners::Owners;
 use crate::prelude::*;
+use crate::quota::OwnerIds;
 use crate::run::Run;
 use crate::run::RunLookup;
 use crate::volume::Volume;
@@ -87,6 +89,7 @@ pub struct FileIo {
     pub(crate) orphans: Arc<OrphanList>,
     pub(crate) attributes: Arc<Attributes>,
     pub(crate) directories: Arc<Directory>,
+    pub(crate) owners: Arc<Owners>,
 }
 
 impl FileIo {
@@ -373,7 +376,8 @@ impl FileIo {
             }
             None => {
                 let goal = self.mapping.data_goal(inode, lblk)?;
-                let run = self.blocks.reserve_blocks(goal, blocks, privileged)?;
+                let owners = OwnerIds::of(&inode.state());
+                let run = self.blocks.reserve_for(owners, goal, blocks, privileged)?;
                 self.write_new(inode, offset, data, run, privileged)
                     .inspect_err(|why| self.blocks.unreserve_after(why, run))
             }
@@ -595,7 +599,12 @@ impl FileIo {
     ///
     /// # Errors
     /// [`Ext4Error::NotFound`], [`Ext4Error::NameTooLong`]; [`Ext4Error::NoSpace`], the device's.
-    pub(crate) fn prepare_symlink(&self, dir: &Inode, target: &[u8]) -> Result<Option<Run>> {
+    pub(crate) fn prepare_symlink(
+        &self,
+        dir: &Inode,
+        owners: OwnerIds,
+        target: &[u8],
+    ) -> Result<Option<Run>> {
         if target.is_empty() {
             return Err(Ext4Error::NotFound);
         }
@@ -608,7 +617,7 @@ impl FileIo {
         }
         let run = self
             .blocks
-            .reserve_blocks(self.blocks.goal_of(dir.ino), 1, true)?;
+            .reserve_for(owners, self.blocks.goal_of(dir.ino), 1, true)?;
         self.blocks
             .fill_run(run, 0, target)
             .inspect_err(|_| self.blocks.unreserve(run))?;

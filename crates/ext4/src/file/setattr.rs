@@ -8,6 +8,7 @@ use crate::inode::Inode;
 use crate::inode::acl_cache::Subject;
 use crate::inode::reference::InodeRef;
 use crate::prelude::*;
+use crate::quota::OwnerIds;
 use uext4_ondisk::Timestamp as DiskTime;
 use uext4_vfs::attr::SetAttr;
 use uext4_vfs::permission::S_ISGID;
@@ -35,6 +36,17 @@ impl FileIo {
         let acl = self.acl_of_setattr(caller, inode, &attr, &mut change)?;
         if let Some(size) = change.size {
             self.truncate_locked(inode, size)?;
+        }
+        if change.uid.or(change.gid).is_some() {
+            let to = {
+                let disk = inode.state();
+                let (uid, gid) = (
+                    change.uid.unwrap_or(disk.uid),
+                    change.gid.unwrap_or(disk.gid),
+                );
+                OwnerIds::new(uid, gid, disk.projid)
+            };
+            self.owners.prepare_transfer(inode, to)?;
         }
         let xattrs = u32::from(forfeits) + u32::from(acl.is_some());
         self.volume

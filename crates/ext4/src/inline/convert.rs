@@ -8,6 +8,7 @@ use crate::inline::{IN_BLOCK, InlineData, PARENT, clear_body};
 use crate::inode::Inode;
 use crate::kinds;
 use crate::prelude::*;
+use crate::quota::OwnerIds;
 use crate::run::Run;
 use uext4_ondisk::dir_insert;
 
@@ -36,9 +37,8 @@ impl InlineData {
                     self.take_out(handle, inode, |_| {})
                 });
             }
-            let run = self
-                .blocks
-                .reserve_blocks(self.blocks.goal_of(inode.ino), 1, privileged)?;
+            let (owners, goal) = (OwnerIds::of(&inode.state()), self.blocks.goal_of(inode.ino));
+            let run = self.blocks.reserve_for(owners, goal, 1, privileged)?;
             self.convert_file(inode, run, &data)
                 .inspect_err(|why| self.blocks.unreserve_after(why, run))
         })
@@ -67,9 +67,10 @@ impl InlineData {
     pub(super) fn convert_inline_dir(&self, handle: &Handle<'_>, dir: &Inode) -> Result<()> {
         let all = self.inline_load(dir)?;
         let parent = self.inline_parent(dir)?;
+        let owners = OwnerIds::of(&dir.state());
         let run = self
             .blocks
-            .claim_blocks(handle, self.blocks.goal_of(dir.ino), 1, true)?;
+            .claim_block_for(handle, owners, self.blocks.goal_of(dir.ino))?;
         let buffer = self.volume.cache().get_unread(run.pblk.0);
         buffer.set_kind(kinds::DIR_LEAF, dir.seed().0);
         buffer.set_hint(0);

@@ -14,6 +14,7 @@ use crate::inode::reference::{InodeOwner, Owner};
 use crate::inode::unflushed_writes::UnflushedWrites;
 use crate::inode_table::lazytime::Lazytime;
 use crate::prelude::*;
+use crate::quota::Counted;
 use crate::volume::Volume;
 use uext4_sync::probe;
 use uext4_sync::probe::Stage;
@@ -120,12 +121,19 @@ impl InodeTable {
         change: impl FnOnce(&mut uext4_ondisk::Inode) -> R,
     ) -> R {
         let mut is_other_mode = false;
+        let quotas = self.volume.quotas();
+        let mut counted = None;
         let result = inode.change(handle, &mut content, |disk| {
             let before = disk.mode;
+            let had = quotas.map(|_| Counted::of(disk));
             let result = change(disk);
+            counted = had.map(|had| (had, Counted::of(disk)));
             is_other_mode = disk.mode != before;
             result
         });
+        if let (Some(quotas), Some((before, after))) = (quotas, counted) {
+            quotas.follow(handle, inode.ino, before, after);
+        }
         if is_other_mode {
             self.volume.names.forget_passage(inode);
         }

@@ -5,6 +5,7 @@ use crate::inode::reference::InodeRef;
 use crate::inode::{Inode, InodePlace};
 use crate::inodes::Inodes;
 use crate::prelude::*;
+use crate::quota::OwnerIds;
 use crate::volume::handles::LazyHandle;
 use uext4_ondisk::{DevNo, EXTRA_ISIZE_KNOWN, raw_generation};
 use uext4_sync::probe;
@@ -27,6 +28,13 @@ pub struct NewInode {
     pub project: u32,
 }
 
+impl NewInode {
+    /// Its owners.
+    pub(crate) fn owners(&self) -> OwnerIds {
+        OwnerIds::new(self.uid, self.gid, self.project)
+    }
+}
+
 impl Inodes {
     /// Makes an inode in memory and in the inode table; it has one link, or two if a directory.
     ///
@@ -34,7 +42,7 @@ impl Inodes {
     /// Five credits. The handle starts here at the latest.
     ///
     /// # Errors
-    /// [`Ext4Error::NoInode`].
+    /// [`Ext4Error::NoInode`], [`Ext4Error::QuotaExceeded`].
     pub(crate) fn new_inode(
         &self,
         late: &LazyHandle<'_>,
@@ -43,6 +51,9 @@ impl Inodes {
         links: u32,
     ) -> Result<InodeRef> {
         let is_dir = FileType::from_mode(new.mode) == FileType::Directory;
+        if let Some(quotas) = self.volume.quotas() {
+            quotas.reserve(new.owners(), 0, 1)?;
+        }
         let ino = self.numbers.claim_ino(late, parent, is_dir)?;
         let handle = late.get()?;
         let place = match self.table.inode_place(ino, true) {
@@ -54,6 +65,9 @@ impl Inodes {
             }
         };
         let inode = self.write_new_inode(handle, ino, place, new, links)?;
+        if let Some(quotas) = self.volume.quotas() {
+            quotas.count_inode(handle, ino, new.owners(), 1);
+        }
         // A stale handle may have caused a load of it since it was encoded: then that is the one.
         let inode = match self
             .table

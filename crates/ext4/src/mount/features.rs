@@ -25,6 +25,7 @@ const READS_RO_COMPAT: RoCompat = RoCompat::SPARSE_SUPER
     .union(RoCompat::DIR_NLINK)
     .union(RoCompat::EXTRA_ISIZE)
     .union(RoCompat::METADATA_CSUM.union(RoCompat::PROJECT))
+    .union(RoCompat::QUOTA)
     .union(RoCompat::VERITY)
     .union(RoCompat::ORPHAN_PRESENT);
 

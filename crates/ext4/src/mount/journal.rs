@@ -68,7 +68,7 @@ pub(crate) fn find_log(
 }
 
 /// Reads an inode before there is a volume.
-fn read_inode(cache: &BufferCache, sb: &Superblock, ino: Ino) -> Result<Inode> {
+pub(crate) fn read_inode(cache: &BufferCache, sb: &Superblock, ino: Ino) -> Result<Inode> {
     let (no, index) = sb.geometry.group_of_ino(ino)?;
     let (desc_block, desc_at) = sb.geometry.group_desc_location(no);
     let desc_size = usize::from(sb.geometry.desc_size);

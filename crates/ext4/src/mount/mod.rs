@@ -12,6 +12,7 @@
 //! | `external_journal` | a journal on a device of its own |
 //! | `fast_commit` | replaying fast commits of other systems |
 //! | `replace_blocks` | replacing blocks of an image, all or none |
+//! | `quota` | reading the quota files |
 //! | `grow` | a larger file system while it is in use |
 //! | `freeze` | an image that is clean and stays as it is while it is mounted |
 //! | `remount` | options that change while the file system is in use |
@@ -22,6 +23,7 @@ mod features;
 mod freeze;
 mod grow;
 mod journal;
+mod quota;
 mod remount;
 mod replace_blocks;
 #[cfg(all(test, not(shuttle), not(loom)))]
@@ -43,6 +45,9 @@ use crate::volume::generations::{Generation, Generations};
 use crate::volume::groups::load_groups;
 use uext4_jbd2::Opened;
 use uext4_ondisk::RawSuperblock;
+
+/// Blocks of quota files that a handle may change besides its own: those of three owners before and after.
+const QUOTA_CREDITS: u32 = 6;
 
 impl Ext4 {
     /// Mounts the file system on `device`, recovering its journal and its orphans.
@@ -129,7 +134,7 @@ impl Ext4 {
         device: Arc<dyn BlockDevice>,
         sb: Superblock,
         log: Option<LogMap>,
-        options: MountOptions,
+        mut options: MountOptions,
         opened: Opened,
     ) -> Result<Arc<Ext4>> {
         let geometry = sb.geometry;
@@ -143,11 +148,13 @@ impl Ext4 {
         let (super_block, super_at) = superblock_place(geometry.block_size);
         let super_buffer = cache.get(super_block.0)?;
         kinds::take(&super_buffer, kinds::SUPER, 0)?;
+        let quotas = Arc::new(OnceLock::new());
         cache.set_hook(Arc::new(Freezer {
             generations: Arc::clone(&generations),
             descs: DescForm::of(&sb),
             inode_size: usize::from(geometry.inode_size),
             super_at,
+            quotas: Arc::clone(&quotas),
         }));
         if let Some(log) = log
             .as_ref()
@@ -155,8 +162,20 @@ impl Ext4 {
         {
             check_log_apart(log, &generations.current().fixed)?;
         }
+        quota::load_or_read_only(&sb, &cache, &mut options, &quotas)?;
         let journal = open_journal(&sb, &cache, log, &options, opened)?;
-        let volume = Volume::new(sb, cache, super_buffer, generations, journal, options);
+        let volume = Volume::new(
+            sb,
+            cache,
+            super_buffer,
+            generations,
+            journal,
+            quotas,
+            options,
+        );
+        if volume.quotas().is_some() {
+            volume.journal().set_handle_extra(QUOTA_CREDITS);
+        }
         Ok(Ext4::compose(Arc::new(volume)))
     }
 

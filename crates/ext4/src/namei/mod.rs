@@ -28,6 +28,7 @@ use crate::inode_table::InodeTable;
 use crate::inodes::Inodes;
 use crate::inodes::new::NewInode;
 use crate::orphans::OrphanList;
+use crate::owners::Owners;
 use crate::prelude::*;
 use crate::run::Run;
 use crate::volume::Volume;
@@ -56,6 +57,7 @@ pub struct Namei {
     pub(crate) inodes: Arc<Inodes>,
     pub(crate) orphans: Arc<OrphanList>,
     pub(crate) attributes: Arc<Attributes>,
+    pub(crate) owners: Arc<Owners>,
     pub(crate) deletion: Arc<Deletion>,
     pub(crate) directories: Arc<Directory>,
     pub(crate) files: Arc<FileIo>,
@@ -291,7 +293,9 @@ impl Namei {
     ) -> Result<InodeRef> {
         let is_dir = new.kind.file_kind() == FileKind::Directory;
         let target = match new.kind {
-            NewKind::Symlink(target) => self.files.prepare_symlink(dir, target)?,
+            NewKind::Symlink(target) => {
+                self.files.prepare_symlink(dir, template.owners(), target)?
+            }
             _ => None,
         };
         let unprepare = |why: &Ext4Error| {
@@ -334,7 +338,10 @@ impl Namei {
         late.end(touched.map(|()| inode))
     }
 
-    /// What the caller makes in `dir`, which has these attributes.
+    /// What the caller makes in `dir`, which has these attributes. Its owners have entries in quota files then.
+    ///
+    /// # Locks
+    /// May start a handle.
     pub(crate) fn template(
         &self,
         caller: &Caller,
@@ -356,6 +363,7 @@ impl Namei {
             flags: inherited_flags(InodeFlags::from_bits_retain(attr.flags), kind),
             project: self.files.inherited_project(dir),
         };
+        self.owners.prepare(template.owners())?;
         Ok((template, acls))
     }
 

@@ -89,6 +89,17 @@ pub enum Exclusion {
     Held,
 }
 
+/// The kinds of owners whose limits are enforced, of an image with the feature `quota`. Usage is kept in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EnforcedQuotas {
+    /// `usrquota`.
+    pub user: bool,
+    /// `grpquota`.
+    pub group: bool,
+    /// `prjquota`.
+    pub project: bool,
+}
+
 /// Options of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountOptions {
@@ -140,6 +151,8 @@ pub struct MountOptions {
     pub atime: AtimeUpdate,
     /// Reading a directory never changes its access time.
     pub nodiratime: bool,
+    /// Whose limits are enforced.
+    pub quotas: EnforcedQuotas,
     /// The inode number at which every search for a free inode starts, 0 for none; as the kernel's
     /// `inode_goal`.
     pub inode_goal: u32,
@@ -170,6 +183,7 @@ impl Default for MountOptions {
             lazytime_max_age: Duration::from_secs(24 * 60 * 60),
             atime: AtimeUpdate::default(),
             nodiratime: false,
+            quotas: EnforcedQuotas::default(),
             inode_goal: 0,
         }
     }

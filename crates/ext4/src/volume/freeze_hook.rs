@@ -6,6 +6,7 @@
 
 use crate::group::{BitmapBytes, Group};
 use crate::prelude::*;
+use crate::quota::Quotas;
 use crate::superblock::with_superblock;
 use crate::volume::generations::Generations;
 use crate::{group, kinds};
@@ -57,6 +58,8 @@ pub struct Freezer {
     pub inode_size: usize,
     /// Where the superblock lies in its block.
     pub super_at: usize,
+    /// The quota files, once they are read.
+    pub quotas: Arc<OnceLock<Quotas>>,
 }
 
 impl FreezeHook for Freezer {
@@ -75,6 +78,11 @@ impl FreezeHook for Freezer {
                 }
             }
             kinds::INODE_TABLE => self.inode_table(buffer, data),
+            kinds::QUOTA_FILE => {
+                if let Some(quotas) = self.quotas.get() {
+                    quotas.freeze(buffer, data);
+                }
+            }
             kind => self.owned(kind, buffer, data),
         }
     }

@@ -40,6 +40,7 @@ use crate::group::BitmapBytes;
 use crate::mmp::MmpHold;
 use crate::options::{DataMode, MountOptions};
 use crate::prelude::*;
+use crate::quota::Quotas;
 use crate::volume::error_state::ErrorState;
 use crate::volume::fast_changes::FastChanges;
 use crate::volume::freeze::FreezeGate;
@@ -72,6 +73,8 @@ pub struct Volume {
     errors: ErrorState,
     pub(crate) names: NameCache,
     pub(crate) fast: FastChanges,
+    /// Without a value if no quotas are kept.
+    quotas: Arc<OnceLock<Quotas>>,
     /// Against other hosts, of a file system with `mmp`.
     hold: Mutex<Option<MmpHold>>,
     /// Read by every operation, so on a line that nothing else writes.
@@ -86,6 +89,7 @@ impl Volume {
         super_buffer: Arc<Buffer>,
         generations: Arc<Generations>,
         journal: Arc<Journal>,
+        quotas: Arc<OnceLock<Quotas>>,
         options: MountOptions,
     ) -> Volume {
         Volume {
@@ -101,6 +105,7 @@ impl Volume {
             errors: ErrorState::new(),
             names: NameCache::new(),
             fast: FastChanges::new(),
+            quotas,
             hold: Mutex::new(&class::MMP, None),
             settings: CachePadded::new(Settings::new(
                 &options,
@@ -115,6 +120,12 @@ impl Volume {
 }
 
 impl Volume {
+    /// The quota files, if they are kept.
+    #[inline(always)]
+    pub(crate) fn quotas(&self) -> Option<&Quotas> {
+        self.quotas.get()
+    }
+
     /// Refuses to change anything when mounted read-only.
     #[inline]
     pub(crate) fn check_writable(&self) -> Result<()> {

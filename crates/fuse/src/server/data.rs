@@ -217,7 +217,11 @@ impl<F: FuseFileSystem> Server<F> {
         let node = self.node(request.header.nodeid)?;
         let what = fallocate_of(arg.mode)?;
         self.kill_set_id_unless_root(request, request.header.nodeid, &node)?;
-        self.fs().fallocate(&node, what, arg.offset, arg.length)?;
+        let mut flags = IoFlags::empty();
+        let caller = self.caller(request);
+        flags.set(IoFlags::NO_RESERVE, !caller.has(Capabilities::SYS_RESOURCE));
+        self.fs()
+            .fallocate_with(&node, what, arg.offset, arg.length, flags)?;
         self.sync_if_sync(&node)
     }
 

@@ -23,7 +23,7 @@ use uext4::unstable::{
     BallocVariant, DioLock, DirLockVariant, Exclusion, GenerationVariant, IallocVariant,
     IcacheVariant, ImageConfig,
 };
-use uext4::{AtimeUpdate, DataMode, FsVerityReads};
+use uext4::{AtimeUpdate, DataMode, EnforcedQuotas, FsVerityReads};
 use uext4_fuse::{Ownership, TransportKind};
 
 /// How an image is mounted.
@@ -194,6 +194,10 @@ impl Options {
             "exclusive_elsewhere" => mount.exclusion = given.plain().map(|()| Exclusion::Alone)?,
             "discard" => mount.discard = given.plain().map(|()| true)?,
             "nodiscard" => mount.discard = given.plain().map(|()| false)?,
+            "quota" | "usrquota" => mount.quotas.user = given.plain().map(|()| true)?,
+            "grpquota" => mount.quotas.group = given.plain().map(|()| true)?,
+            "prjquota" => mount.quotas.project = given.plain().map(|()| true)?,
+            "noquota" => mount.quotas = given.plain().map(|()| EnforcedQuotas::default())?,
             "dioread_nolock" => mount.dioread_nolock = given.plain().map(|()| true)?,
             "dioread_lock" => mount.dioread_nolock = given.plain().map(|()| false)?,
             "nobarrier" => mount.barrier = given.plain().map(|()| false)?,

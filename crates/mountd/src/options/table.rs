@@ -20,11 +20,9 @@ pub enum Harmless {
     Always,
     /// It tunes a mechanism that uext4 implements differently; files and the state after a crash do not depend on it.
     Tuning,
-    /// It is for the quota tools; the file system ignores it.
-    ForQuotaTools,
 }
 
-use Harmless::{Always, ForMount, ForQuotaTools, Tuning};
+use Harmless::{Always, ForMount, Tuning};
 use Shape::{Both, Plain, Valued};
 
 /// The options without effect.
@@ -114,10 +112,6 @@ pub const HARMLESS: &[(&str, Shape, Harmless)] = &[
     ("warn_on_error", Plain, Tuning),
     ("nowarn_on_error", Plain, Tuning),
     ("inlinecrypt", Plain, Tuning),
-    ("quota", Plain, ForQuotaTools),
-    ("noquota", Plain, ForQuotaTools),
-    ("usrquota", Plain, ForQuotaTools),
-    ("grpquota", Plain, ForQuotaTools),
 ];
 
 /// The options that are refused because their effect is missing, and the reasons.
@@ -154,10 +148,18 @@ pub const REFUSED: &[(&str, &str)] = &[
         "journal_dev",
         "device numbers are not looked up; give journal=DEVICE",
     ),
-    ("prjquota", "quotas are not kept; leave it out"),
-    ("usrjquota", "quotas are not kept; leave it out"),
-    ("grpjquota", "quotas are not kept; leave it out"),
-    ("jqfmt", "quotas are not kept; leave it out"),
+    (
+        "usrjquota",
+        "quotas are kept in files of the file system's own; give usrquota",
+    ),
+    (
+        "grpjquota",
+        "quotas are kept in files of the file system's own; give grpquota",
+    ),
+    (
+        "jqfmt",
+        "quotas are kept in files of the file system's own; leave it out",
+    ),
     (
         "dax",
         "there is no mapping of the device; leave it out, or give dax=never",

@@ -41,7 +41,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "chmod", "chown", "chgrp", "chattr", "setfacl", "xattr", "fsverity", "apply",
         ],
     ),
-    ("Maintain", &["tune", "resize", "trim"]),
+    ("Maintain", &["tune", "quota", "resize", "trim"]),
     ("Export", &["export", "diff"]),
     ("Verify", &["check", "undo", "dump"]),
     ("Mount", &["mount", "umount", "freeze", "thaw", "stats"]),

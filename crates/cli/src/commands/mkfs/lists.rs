@@ -1,9 +1,9 @@
 //! The lists of `-E` and `-J`, the words of `-e`, and the salt of a hash tree.
 
 use crate::size;
-use uext4::ErrorsBehaviour;
 use uext4::unstable::BuildOptions;
 use uext4::unstable::ondisk::Incompat;
+use uext4::{ErrorsBehaviour, QuotaKind};
 use uuid::Uuid;
 
 /// What `-J` takes.
@@ -56,6 +56,7 @@ pub struct Extended {
     /// Names are to be in the only encoding there is.
     encoding: bool,
     strict_names: Option<bool>,
+    quota_kinds: Option<Vec<QuotaKind>>,
 }
 
 impl Extended {
@@ -70,6 +71,7 @@ impl Extended {
                 ("root_owner", owner) => extended.root_owner = Some(root_owner(owner)?),
                 ("hash_seed", Some(seed)) => extended.hash_seed = Some(number(name, seed)?),
                 ("stride", Some(blocks)) => extended.stride = Some(number(name, blocks)?),
+                ("quotatype", Some(kinds)) => extended.quota_kinds = Some(quota_kinds(kinds)?),
                 ("stripe_width" | "stripe-width", Some(blocks)) => {
                     extended.stripe_width = Some(number(name, blocks)?);
                 }
@@ -92,7 +94,7 @@ impl Extended {
                 }
                 _ => {
                     let known = "root_owner[=UID:GID], hash_seed=UUID, encoding=utf8, encoding_flags=strict|no-strict, \
-                                 stride=BLOCKS, stripe_width=BLOCKS, \
+                                 stride=BLOCKS, stripe_width=BLOCKS, quotatype=KINDS, \
                                  lazy_itable_init=, lazy_journal_init=, discard, nodiscard";
                     return Err(unknown(name, known));
                 }
@@ -105,6 +107,9 @@ impl Extended {
     pub fn apply(&self, options: &mut BuildOptions) {
         options.root_owner = self.root_owner.or(options.root_owner);
         options.hash_seed = self.hash_seed.or(options.hash_seed);
+        if self.quota_kinds.is_some() {
+            options.quota_kinds.clone_from(&self.quota_kinds);
+        }
         options.stride = self.stride.unwrap_or(options.stride);
         options.stripe_width = self.stripe_width.unwrap_or(options.stripe_width);
         options.strict_names = self.strict_names.unwrap_or(options.strict_names);
@@ -112,6 +117,20 @@ impl Extended {
             options.features.incompat.insert(Incompat::CASEFOLD);
         }
     }
+}
+
+/// `usrquota:grpquota:prjquota`, or some of them.
+fn quota_kinds(list: &str) -> Result<Vec<QuotaKind>, String> {
+    let kinds = list.split([':', ' ']).filter(|word| !word.is_empty());
+    let kinds = kinds.map(|word| match word {
+        "usrquota" => Ok(QuotaKind::User),
+        "grpquota" => Ok(QuotaKind::Group),
+        "prjquota" => Ok(QuotaKind::Project),
+        _ => Err(format!(
+            "`quotatype={list}`: give usrquota, grpquota, prjquota, a colon between them"
+        )),
+    });
+    kinds.collect()
 }
 
 /// `UID:GID`; without, the caller's own.

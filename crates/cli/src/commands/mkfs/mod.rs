@@ -317,8 +317,9 @@ fn long_help() -> String {
          use of them. verity is on with --fsverity, and it and project where files of\n\
          an image in --from need them. A directory with more names than\n\
          two levels of a hash tree hold needs large_dir. With casefold, directories can\n\
-         ignore case (`uext4 chattr +F`). encrypt, bigalloc, quota and journal_dev\n\
-         can't be made.\n\n\
+         ignore case (`uext4 chattr +F`). quota counts what users and groups have, and\n\
+         projects with project; -E quotatype= chooses. encrypt, bigalloc and\n\
+         journal_dev can't be made.\n\n\
          {MANIFEST}\n\n\
          {EXAMPLES}"
     )

@@ -12,6 +12,7 @@ use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
 use crate::kinds;
 use crate::prelude::*;
+use crate::quota::OwnerIds;
 use crate::run::Run;
 use crate::volume::handles;
 use crate::volume::handles::LazyHandle;
@@ -399,9 +400,10 @@ impl Attributes {
     }
 
     fn new_block(&self, handle: &Handle<'_>, inode: &Inode, list: &XattrList) -> Result<Pblk> {
+        let owners = OwnerIds::of(&inode.state());
         let run = self
             .blocks
-            .claim_blocks(handle, self.blocks.goal_of(inode.ino), 1, true)?;
+            .claim_block_for(handle, owners, self.blocks.goal_of(inode.ino))?;
         let buffer = self.volume.cache().get_unread(run.pblk.0);
         buffer.set_kind(kinds::XATTR_BLOCK, 0);
         let mut content = handle.create(&buffer)?;

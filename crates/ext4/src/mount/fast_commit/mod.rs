@@ -70,6 +70,8 @@ pub(crate) fn replay(
         ..options.clone()
     };
     check_features(sb, &mut writing)?;
+    // What the system that wrote them did to usage is in no fast commit.
+    writing.read_only |= sb.ro_compat.contains(RoCompat::QUOTA);
     if writing.read_only {
         return Err(Ext4Error::Unsupported(
             "replaying fast commits, with features that are only read,",
