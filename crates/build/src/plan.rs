@@ -3,6 +3,7 @@
 use uext4_ondisk::{GOOD_OLD_INODE_SIZE, GroupNo, Incompat, Ino, InodeFlags, QuotaKind, RoCompat};
 
 use crate::error::{MkfsError, Result};
+use crate::features::FeatureSet;
 use crate::layout::{Layout, Request, inodes_by_ratio};
 use crate::measure::{Format, Needs};
 use crate::options::{Identity, MkfsOptions, Spare};
@@ -86,18 +87,7 @@ impl Plan {
             lost_and_found.map_err(|other| tree.unfit(other, "must be a directory"))?;
         describe(&options, manifest.as_ref(), &mut tree)?;
         drop_fs_verity(&mut tree, &options);
-        if ignores_case(&tree) {
-            options.features.incompat.insert(Incompat::CASEFOLD);
-        }
-        if has_projects(&mut tree, options.inode_size) {
-            options.features.ro_compat.insert(RoCompat::PROJECT);
-        }
-        if tree.nodes.iter().any(|n| n.attributes.size >= LARGE_FILE) {
-            options.features.ro_compat.insert(RoCompat::LARGE_FILE);
-        }
-        if !tree.fsverity.is_empty() {
-            options.features.ro_compat.insert(RoCompat::VERITY);
-        }
+        add_features(&mut options.features, &mut tree, options.inode_size);
         let format = Format::new(&options, &id);
         let needs = Needs::of(&options, &format, &tree, lost_and_found)?;
         let fit = Fit {
@@ -199,6 +189,22 @@ impl Plan {
             }
             self.directories[g] += 1;
         }
+    }
+}
+
+/// Enables the features that the files of a tree need.
+fn add_features(features: &mut FeatureSet, tree: &mut Tree, inode_size: u16) {
+    if ignores_case(tree) {
+        features.incompat.insert(Incompat::CASEFOLD);
+    }
+    if has_projects(tree, inode_size) {
+        features.ro_compat.insert(RoCompat::PROJECT);
+    }
+    if tree.nodes.iter().any(|n| n.attributes.size >= LARGE_FILE) {
+        features.ro_compat.insert(RoCompat::LARGE_FILE);
+    }
+    if !tree.fsverity.is_empty() {
+        features.ro_compat.insert(RoCompat::VERITY);
     }
 }
 

@@ -17,6 +17,7 @@
 //! | `journaled` | journalled data |
 //! | `fallocate`, `move_range` | ranges that get blocks, lose them, or move |
 //! | `seek`, `fiemap` | where data is |
+//! | `symlink` | targets of symbolic links |
 //! | `setattr`, `flags` | mode, owner, size, times; what chattr(1) sets |
 //! | `verity` | fs-verity: reads that are checked, files that get it |
 //! | `generation_ioctls` | the generation read, set, and swapped with the boot loader's |
@@ -34,6 +35,7 @@ mod journaled;
 mod move_range;
 mod seek;
 mod setattr;
+mod symlink;
 mod verity;
 
 pub use self::defragment::Fragments;
@@ -593,92 +595,7 @@ impl FileIo {
         }
         Ok(())
     }
-
-    /// Writes the target of a symbolic link that is to be made in `dir` to a reserved block, unless it fits the
-    /// inode.
-    ///
-    /// # Errors
-    /// [`Ext4Error::NotFound`], [`Ext4Error::NameTooLong`]; [`Ext4Error::NoSpace`], the device's.
-    pub(crate) fn prepare_symlink(
-        &self,
-        dir: &Inode,
-        owners: OwnerIds,
-        target: &[u8],
-    ) -> Result<Option<Run>> {
-        if target.is_empty() {
-            return Err(Ext4Error::NotFound);
-        }
-        // The target and its final zero must fit a block.
-        if target.len() as u64 >= self.volume.block_size() {
-            return Err(Ext4Error::NameTooLong);
-        }
-        if target.len() < FAST_SYMLINK_BYTES {
-            return Ok(None);
-        }
-        let run = self
-            .blocks
-            .reserve_for(owners, self.blocks.goal_of(dir.ino), 1, true)?;
-        self.blocks
-            .fill_run(run, 0, target)
-            .inspect_err(|_| self.blocks.unreserve(run))?;
-        Ok(Some(run))
-    }
-
-    /// Gives a new symbolic link its target, and the block where that was written.
-    pub(crate) fn put_symlink(
-        &self,
-        handle: &Handle<'_>,
-        inode: &InodeRef,
-        target: &[u8],
-        run: Option<Run>,
-    ) -> Result<()> {
-        let len = target.len();
-        let Some(run) = run else {
-            return self.table.update_inode(inode, handle, |disk| {
-                if let Some(to) = disk.i_block.get_mut(..len) {
-                    to.copy_from_slice(target);
-                }
-                disk.size = len as u64;
-            });
-        };
-        self.table.update_inode(inode, handle, |disk| {
-            self.mapping.init_mapping(disk);
-            disk.size = len as u64;
-        })?;
-        self.mapping.map_run(handle, inode, Lblk(0), run, true)?;
-        self.blocks.publish_run(handle, run)?;
-        self.publish_size(handle, inode, len as u64, self.volume.block_size() / 512)
-    }
-
-    /// The target of a symbolic link.
-    ///
-    /// # Errors
-    /// [`Ext4Error::Invalid`] if it is none, damage.
-    pub fn readlink(&self, inode: &InodeRef) -> Result<Vec<u8>> {
-        if inode.file_type != FileType::Symlink {
-            return Err(Ext4Error::Invalid("not a symbolic link"));
-        }
-        self.table.touch_atime(inode);
-        if let Some(target) = inode.state().fast_symlink_target() {
-            return Ok(target.to_vec());
-        }
-        let size = inode.size();
-        if size == 0 || size >= self.volume.block_size() {
-            return Err(
-                uext4_ondisk::Corrupt::new(uext4_ondisk::CorruptKind::InodeShort)
-                    .ino(inode.ino)
-                    .detail("length of a symbolic link")
-                    .into(),
-            );
-        }
-        let mut target = vec![0; size as usize];
-        self.read_mapped(inode, 0, &mut target, ReadKind::default())?;
-        Ok(target)
-    }
 }
-
-/// A target shorter than that is in the inode.
-const FAST_SYMLINK_BYTES: usize = 60;
 
 fn changed_now(disk: &mut uext4_ondisk::Inode) {
     let time = now();
