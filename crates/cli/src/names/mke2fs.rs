@@ -345,7 +345,12 @@ impl<'a> Job<'a> {
         let mut line: Vec<OsString> = Vec::new();
         let mut add = |option: &str, value: &OsStr| line.extend([option.into(), value.to_owned()]);
         let block_size = self.number('b', "blocksize", 4096)?;
-        let ratio = self.number('i', "inode_ratio", 16384)?.max(block_size);
+        let ratio = self.number('i', "inode_ratio", 16384)?;
+        // No more inodes than blocks, unless asked for.
+        let ratio = match self.words.has('i') {
+            true => ratio,
+            false => ratio.max(block_size),
+        };
         let inode_size = self.number('I', "inode_size", 256)?;
         let reserved = self
             .words

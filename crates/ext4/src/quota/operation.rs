@@ -20,7 +20,7 @@ struct Operation {
     held: Vec<Held>,
 }
 
-thread_local! {
+uext4_sync::thread_local! {
     /// The operation, and those around it.
     static RUNNING: RefCell<Vec<Operation>> = const { RefCell::new(Vec::new()) };
 }
@@ -31,8 +31,8 @@ pub(crate) struct Scope(());
 
 impl Scope {
     pub(super) fn begin(exempt: bool) -> Scope {
-        RUNNING.with_borrow_mut(|running| {
-            running.push(Operation {
+        RUNNING.with(|running| {
+            running.borrow_mut().push(Operation {
                 exempt,
                 held: Vec::new(),
             });
@@ -43,7 +43,7 @@ impl Scope {
 
 impl Drop for Scope {
     fn drop(&mut self) {
-        let ended = RUNNING.with_borrow_mut(Vec::pop);
+        let ended = RUNNING.with(|running| running.borrow_mut().pop());
         give_back(ended.map(|operation| operation.held));
     }
 }
@@ -55,7 +55,7 @@ fn give_back(held: Option<Vec<Held>>) {
 }
 
 fn with<R>(f: impl FnOnce(&mut Operation) -> R) -> Option<R> {
-    RUNNING.with_borrow_mut(|running| running.last_mut().map(f))
+    RUNNING.with(|running| running.borrow_mut().last_mut().map(f))
 }
 
 /// Whether limits apply to what this thread does.
