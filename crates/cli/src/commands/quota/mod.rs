@@ -22,7 +22,7 @@ use clap::Subcommand;
     uext4 quota report disk.img                     users with anything\n  \
     uext4 quota report -g --json disk.img           groups\n  \
     uext4 quota show disk.img user:1000 project:7   these owners\n  \
-    uext4 quota set disk.img user:1000 --blocks-soft 1G --blocks-hard 2G --inodes-hard 1000\n  \
+    uext4 quota set disk.img user:1000 --blocks-soft 1G --blocks-hard 2G\n  \
     uext4 quota grace disk.img --blocks 3d --inodes 12h")]
 pub struct Args {
     #[command(subcommand)]

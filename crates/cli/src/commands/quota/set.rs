@@ -13,7 +13,7 @@ use uext4::{QuotaKind, QuotaLimits};
 /// Set the limits of owners, as setquota(8) does; those that are not named stay
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    uext4 quota set disk.img user:1000 --blocks-soft 1G --blocks-hard 2G --inodes-hard 1000\n  \
+    uext4 quota set disk.img user:1000 --blocks-soft 1G --blocks-hard 2G\n  \
     uext4 quota set disk.img group:staff project:7 --blocks-hard 0    any number")]
 pub struct Args {
     /// Space for longer than the grace time; 0 for any
