@@ -17,7 +17,7 @@ use uext4::{OwnerQuota, QuotaKind, QuotaUsage, Quotas};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     uext4 quota report -ug disk.img\n  \
-    uext4 quota report --json disk.img | jq '.[0].owners[] | select(.space.used > .space.soft)'\n\n\
+    uext4 quota report --json disk.img | jq '.[0].owners[]'\n\n\
     A row has + where a soft limit is exceeded. Sizes are in KiB.")]
 pub struct Args {
     /// Users; so it is without another

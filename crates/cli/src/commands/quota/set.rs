@@ -38,7 +38,7 @@ pub struct Args {
 /// Set how long soft limits may be exceeded
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: uext4 quota grace disk.img --blocks 3d --inodes 12h   of users; -g of groups"
+    after_help = "Example: uext4 quota grace disk.img --blocks 3d --inodes 12h   users; -g groups"
 )]
 pub struct GraceArgs {
     /// Of users; so it is without another
