@@ -16,7 +16,7 @@ use uext4::{Errno, FsVerity, FsVerityDescriptor, HashAlgorithm};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   uext4 fsverity enable disk.img:/bin/app   it can't be written then
-  uext4 fsverity measure disk.img:/bin/app  its digest, as fsverity digest has it
+  uext4 fsverity measure disk.img:/bin/app  its digest, of fsverity(1)
   uext4 mkfs new.img --from tree --fsverity '/bin/*'
                                             the same while an image is made")]
 pub struct Args {
