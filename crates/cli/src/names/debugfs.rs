@@ -247,12 +247,6 @@ pub fn run(program: &Program) -> Result<u8> {
         }
     }
     if let Some(block) = read.text('s') {
-        if !read.has('b') {
-            return Err(exit(
-                1,
-                "if you specify the superblock, you must also specify the block size",
-            ));
-        }
         let block = block
             .parse()
             .map_err(|_| exit(1, format!("bad superblock number: {block}")))?;
@@ -266,8 +260,13 @@ pub fn run(program: &Program) -> Result<u8> {
         is_over: false,
         writes: read.has('w') && !read.has('c'),
     };
-    if let Some(image) = read.operands.first() {
-        debugger.open_image(Path::new(image));
+    match read.operands.first() {
+        Some(image) if read.has('s') && !read.has('b') => to_stderr(format_args!(
+            "{}: if you specify the superblock, you must also specify the block size",
+            image.display()
+        )),
+        Some(image) => debugger.open_image(Path::new(image)),
+        None => {}
     }
     let code = match (read.value('R'), read.value('f')) {
         (Some(request), _) => debugger.line(request.as_bytes(), From::Script)?,

@@ -9,7 +9,7 @@
 //! | [`e2fsck`] | e2fsck, fsck.ext2, fsck.ext3, fsck.ext4 |
 //! | [`resize2fs`], [`tune2fs`], [`e2label`] | the programs of those names |
 //! | [`dumpe2fs`] | dumpe2fs |
-//! | [`debugfs`], [`e2image`], [`filefrag`] | the programs of those names |
+//! | [`debugfs`], [`e2image`] | the programs of those names |
 //! | [`chattr`], [`lsattr`] | chattr and lsattr, of files of the host and of images |
 //! | [`fuse2fs`] | fuse2fs |
 //! | [`fields`] | the superblock as dumpe2fs and tune2fs -l list it |
@@ -22,6 +22,7 @@ mod chattr;
 mod debugfs;
 mod dumpe2fs;
 mod e2fsck;
+mod e2image;
 mod e2label;
 mod fields;
 mod fuse2fs;
@@ -68,6 +69,7 @@ const NAMES: &[(&str, Run, u8)] = &[
     ("lsattr", lsattr::run, 1),
     ("fuse2fs", fuse2fs::run, 1),
     ("debugfs", debugfs::run, 1),
+    ("e2image", e2image::run, 1),
 ];
 
 /// Runs as the program that the first argument names; `None` if it names none of e2fsprogs.

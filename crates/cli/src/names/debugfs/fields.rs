@@ -383,6 +383,9 @@ fn by_engine(image: &mut Image, ino: Ino, name: &str, value: &[u8]) -> Result<bo
     change.ctime = Some(TimeSet::At(before.ctime));
     match name {
         "mode" => match number() {
+            Some(mode) if mode == before.st_mode() => return Ok(true),
+            // A link has no mode that could be set.
+            Some(_) if before.kind == uext4::FileKind::Symlink => return Ok(false),
             Some(mode) if mode & 0o170_000 == before.kind.mode_bits() => {
                 change.mode = Some((mode & 0o7777) as u16);
             }

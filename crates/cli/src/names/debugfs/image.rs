@@ -260,7 +260,6 @@ impl Image {
             let dir = at;
             at = match *name {
                 b"." => dir,
-                b".." if dir == self.root => dir,
                 name => self.lookup(dir, name)?,
             };
             let is_last = i + 1 == names.len() && !ends_in_slash;

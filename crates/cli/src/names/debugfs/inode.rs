@@ -91,7 +91,7 @@ fn shown(view: &View, ino: Ino) -> Result<String> {
     let (mode, flags) = (inode.mode & 0o7777, word(raw, 0x20));
     let _ = writeln!(
         out,
-        "Inode: {}   Type: {kind}    Mode:  {mode:04o}   Flags: 0x{flags:x}",
+        "Inode: {}   Type: {kind}    Mode:  0{mode:03o}   Flags: 0x{flags:x}",
         ino.0
     );
     let version = match is_large && has(0x98) {
@@ -182,7 +182,12 @@ fn content(view: &View, ino: Ino, inode: &Inode, out: &mut String) -> Result<()>
     } else if matches!(kind, FileType::CharDevice | FileType::BlockDevice) {
         let dev = inode.dev_no();
         let (major, minor) = (dev.major, dev.minor);
-        let _ = write!(out, "Device major/minor number: {major:02}:{minor:02}");
+        let is_new = inode.i_block.first_chunk() == Some(&[0; 4]);
+        let style = if is_new { "(New-style) " } else { "" };
+        let _ = write!(
+            out,
+            "{style}Device major/minor number: {major:02}:{minor:02}"
+        );
         let _ = writeln!(out, " (hex {major:02x}:{minor:02x})");
     } else if inode.flags.contains(InodeFlags::INLINE_DATA) {
         let bytes = image::inline(view, ino, inode)?.len();

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 use uext4::unstable::ondisk::{
-    FileType, Ino, InodeFlags, Pblk, dir_data_end, dir_entries, dirent_size,
+    FileType, Ino, InodeFlags, Lblk, Pblk, dir_data_end, dir_entries, dirent_size, dx_kind_of,
 };
 
 /// Columns of a line.
@@ -62,15 +62,20 @@ pub fn entries(view: &View, ino: Ino, deleted: bool) -> Result<Vec<Entry>> {
         return Ok(all);
     }
     let has_csum = view.sb.has_metadata_csum();
+    let is_hashed = inode.flags.contains(InodeFlags::INDEX);
     let blocks = image::runs(view, ino, &inode);
     for run in blocks {
         for at in run.pblk..run.pblk.saturating_add(run.len) {
             let bytes = view.block(Pblk(at))?;
-            let end = dir_data_end(bytes.len(), has_csum);
+            // A node of a hash tree has records up to the end of its block.
+            let lblk = Lblk((run.lblk + (at - run.pblk)) as u32);
+            let is_node = is_hashed && dx_kind_of(&bytes, lblk).is_some();
+            let has_tail = has_csum && !is_node;
+            let end = dir_data_end(bytes.len(), has_tail);
             read_block(&bytes, end, deleted, false, &mut all);
             let tail = bytes
                 .last_chunk()
-                .filter(|_| has_csum)
+                .filter(|_| has_tail)
                 .map(|word| u32::from_le_bytes(*word));
             if let Some(sum) = tail {
                 all.push(Entry {
@@ -124,15 +129,16 @@ fn removed(bytes: &[u8], mut at: usize, end: usize, all: &mut Vec<Entry>) {
         let Some(name) = name.filter(|_| fits) else {
             return;
         };
+        let ino = u32::from_le_bytes([i0, i1, i2, i3]);
         all.push(Entry {
-            ino: u32::from_le_bytes([i0, i1, i2, i3]),
+            ino,
             len,
             kind,
             name: name.to_vec(),
             is_deleted: true,
             checksum: None,
         });
-        at += dirent_size(name_len);
+        at += if ino == 0 { len } else { dirent_size(name_len) };
     }
 }
 

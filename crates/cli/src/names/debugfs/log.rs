@@ -140,7 +140,11 @@ impl Dump<'_> {
             let bytes = self.block(at)?;
             let Ok(header) = JournalHeader::read(&bytes) else {
                 let _ = writeln!(self.out, "No magic number at block {at}: end of journal.");
-                return Ok(());
+                // The original goes on to the end of the log, and past it.
+                return match self.options.old {
+                    true => self.block(end).map(drop),
+                    false => Ok(()),
+                };
             };
             if header.tid.0 != tid {
                 let _ = writeln!(
@@ -152,7 +156,6 @@ impl Dump<'_> {
                     return Ok(());
                 }
                 is_behind = true;
-                tid = header.tid.0;
             }
             let mut step = 1;
             let (kind, name) = match header.block_type {
@@ -169,12 +172,13 @@ impl Dump<'_> {
             if self.options.block.is_none() {
                 let _ = writeln!(
                     self.out,
-                    "Found expected sequence {tid}, type {kind} ({name}) at block {at}"
+                    "Found expected sequence {}, type {kind} ({name}) at block {at}",
+                    header.tid.0
                 );
             }
             match header.block_type {
-                JournalBlockType::Descriptor => step += self.descriptor(&bytes, at, tid),
-                JournalBlockType::Revoke => self.revokes(&bytes, at, tid),
+                JournalBlockType::Descriptor => step += self.descriptor(&bytes, at, header.tid.0),
+                JournalBlockType::Revoke => self.revokes(&bytes, at, header.tid.0),
                 JournalBlockType::Commit => {
                     tid = tid.wrapping_add(1);
                     done += 1;
