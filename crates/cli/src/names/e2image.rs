@@ -1,7 +1,7 @@
 //! e2image: the metadata of an image as a sparse raw image (`-r`) or as qcow2 (`-Q`); with `-a` data too.
 //!
-//! Data blocks are holes, and directories, symbolic links, the journal and all that names blocks are kept, so that e2fsck comes to the
-//! same verdict.
+//! Data blocks are holes, and directories, symbolic links, the journal and all that names blocks are kept, so that e2fsck finds what
+//! it finds in the original.
 
 use super::{Program, exit, image};
 use crate::commands::dump::{NodeDump, View, mapping_of};
@@ -75,8 +75,8 @@ pub fn run(program: &Program) -> Result<u8> {
     let (from, to) = (Path::new(from), Path::new(to));
     let opened = image::look_at(from).map_err(|e| {
         let report = e.report(program, from, 1);
-        to_stderr(format_args!("{report}"));
-        exit(1, "Couldn't find valid filesystem superblock.")
+        println!("Couldn't find valid filesystem superblock.");
+        report
     })?;
     let view = View::new(Arc::clone(&opened.device), opened.sb);
     let blocks = blocks(&view, words.has('a'))?;

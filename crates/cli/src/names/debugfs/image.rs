@@ -20,7 +20,7 @@ use uext4::{BlockDevice, Caller, Filesystem, ImageOptions, OverlayDevice};
 const LINKS_MAX: u32 = 40;
 /// What e2fsprogs say of a name that is not there.
 pub const NOT_FOUND: &str = "File not found by ext2_lookup";
-/// The same of what is no directory.
+/// What they report of a file in place of a directory.
 pub const NO_DIRECTORY: &str = "Ext2 inode is not a directory";
 
 /// An image.

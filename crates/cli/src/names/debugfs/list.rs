@@ -33,7 +33,7 @@ pub struct Entry {
 /// The records of a directory; with `deleted` those too that were removed, and that hold a checksum.
 ///
 /// # Errors
-/// It is no directory, or can't be read.
+/// It is another kind of file, or can't be read.
 pub fn entries(view: &View, ino: Ino, deleted: bool) -> Result<Vec<Entry>> {
     let inode = view.inode(ino)?.inode;
     if inode.file_type() != FileType::Directory {

@@ -140,7 +140,7 @@ impl Dump<'_> {
             let bytes = self.block(at)?;
             let Ok(header) = JournalHeader::read(&bytes) else {
                 let _ = writeln!(self.out, "No magic number at block {at}: end of journal.");
-                // The original goes on to the end of the log, and past it.
+                // The original continues to the end of the log, and past it.
                 return match self.options.old {
                     true => self.block(end).map(drop),
                     false => Ok(()),
