@@ -7,6 +7,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`image`] | the open image |
+//! | [`content`] | what an inode holds |
 //! | [`words`] | lines and numbers |
 //! | [`list`] | ls, ncheck, icheck |
 //! | [`inode`] | stat, blocks, extents, bmap, imap, and extended attributes as they are shown |
@@ -18,6 +19,7 @@
 
 mod bits;
 mod change;
+mod content;
 mod copy;
 mod fields;
 mod image;

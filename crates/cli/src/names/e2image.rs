@@ -18,6 +18,42 @@ use uext4_mountd::to_stderr;
 
 const USAGE: &str = "Usage: e2image [ -r|-Q ] [ -f ] [ -b superblock ] [ -B blocksize ] device image-file\n       e2image -I device image-file\n       e2image -ra [ -cfnp ] [ -o src_offset ] [ -O dest_offset ] src_fs [ dest_fs ]";
 
+/// Options that are refused, each with what to do.
+const REFUSED: &[(char, &str)] = &[
+    (
+        'I',
+        "-I writes metadata back, which e2fsck -y or `uext4 undo` do with less risk",
+    ),
+    (
+        's',
+        "-s scrambles names, which is not supported; images without -a hold no data",
+    ),
+    (
+        'c',
+        "-c compares with an earlier image; leave it out, and the image is written anew",
+    ),
+    (
+        'n',
+        "-n names blocks and writes nothing; `uext4 info` counts them",
+    ),
+    (
+        'o',
+        "-o: an image in a file with an offset is named FILE?offset=BYTES",
+    ),
+    (
+        'O',
+        "-O: write the image to a file, and copy that with dd seek=",
+    ),
+    (
+        'b',
+        "-b: an image with a damaged superblock is first repaired with e2fsck -b",
+    ),
+    (
+        'B',
+        "-B: an image with a damaged superblock is first repaired with e2fsck -b",
+    ),
+];
+
 pub fn run(program: &Program) -> Result<u8> {
     to_stderr(format_args!("{}", program.version()));
     let words = program.read("rQafpcnIVsb:B:o:O:", USAGE, 1)?;
@@ -30,41 +66,8 @@ pub fn run(program: &Program) -> Result<u8> {
     let [from, to] = words.operands.as_slice() else {
         return Err(exit(1, USAGE));
     };
-    for (letter, why) in [
-        (
-            'I',
-            "-I writes metadata back, which e2fsck -y or `uext4 undo` do with less risk",
-        ),
-        (
-            's',
-            "-s scrambles names, which is not supported; images without -a hold no data",
-        ),
-        (
-            'c',
-            "-c compares with an earlier image; leave it out, and the image is written anew",
-        ),
-        (
-            'n',
-            "-n names blocks and writes nothing; `uext4 info` counts them",
-        ),
-        (
-            'o',
-            "-o: an image in a file with an offset is named FILE?offset=BYTES",
-        ),
-        (
-            'O',
-            "-O: write the image to a file, and copy that with dd seek=",
-        ),
-        (
-            'b',
-            "-b: an image with a damaged superblock is first repaired with e2fsck -b",
-        ),
-        (
-            'B',
-            "-B: an image with a damaged superblock is first repaired with e2fsck -b",
-        ),
-    ] {
-        if words.has(letter) {
+    for (letter, why) in REFUSED {
+        if words.has(*letter) {
             return Err(exit(1, format!("{}: {why}", program.name)));
         }
     }

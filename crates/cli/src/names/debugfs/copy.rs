@@ -1,7 +1,7 @@
 //! cat, dump, rdump and lcd: files of an image to the host.
 
 use super::image::{self, text};
-use super::{Debugger, Given, list};
+use super::{Debugger, Given};
 use crate::commands::dump::View;
 use crate::names::image::errno_text;
 use anyhow::{Result, anyhow, bail};
@@ -262,7 +262,7 @@ fn tree(view: &View, ino: Ino, to: &Path, depth: u32) -> Result<()> {
             if !told("making directory", made) {
                 return Ok(());
             }
-            for entry in list::entries(view, ino, false)? {
+            for entry in image::entries(view, ino, false)? {
                 let is_dots = matches!(&*entry.name, b"." | b"..");
                 let is_legal = !entry.name.is_empty() && !entry.name.contains(&b'/');
                 if entry.ino != 0 && !is_dots && is_legal {

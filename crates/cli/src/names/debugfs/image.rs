@@ -3,25 +3,25 @@
 //! Requests that read see the device, nothing of it trusted. Those that change names and files go to the engine, which is mounted at the
 //! first of them and unmounted before the next request that reads. Fields are changed in a [`Draft`].
 
-use crate::commands::dump::{RunDump, View, mapping_of};
+use crate::commands::dump::View;
 use anyhow::{Context, Result, anyhow, bail};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uext4::unstable::ondisk::{
-    GroupCsum, GroupDesc, GroupNo, Ino, Inode, InodeFlags, Pblk, RawSuperblock, SUPERBLOCK_OFFSET,
-    SUPERBLOCK_SIZE, Superblock, XattrArea, XattrIndex, XattrValue, inode_checksum_set,
+    GroupCsum, GroupDesc, GroupNo, Ino, Pblk, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE,
+    Superblock, inode_checksum_set,
 };
 use uext4::unstable::{
     FileSystem, InodeRef, apply_repair, ondisk::FileType, plan_writes, read_superblock,
 };
 use uext4::{BlockDevice, Caller, Filesystem, ImageOptions, OverlayDevice};
 
+pub use super::content::{Entry, NO_DIRECTORY, data, entries, inline, runs, text};
+
 /// Links that a path follows at most.
 const LINKS_MAX: u32 = 40;
 /// What e2fsprogs say of a name that is not there.
 pub const NOT_FOUND: &str = "File not found by ext2_lookup";
-/// What they report of a file in place of a directory.
-pub const NO_DIRECTORY: &str = "Ext2 inode is not a directory";
 
 /// An image.
 pub struct Image {
@@ -287,7 +287,7 @@ impl Image {
                 Err(e) => Err(e.into()),
             };
         }
-        let entries = super::list::entries(&self.on_disk, dir, false)?;
+        let entries = entries(&self.on_disk, dir, false)?;
         let found = entries
             .iter()
             .find(|entry| entry.ino != 0 && entry.name == name);
@@ -320,50 +320,6 @@ impl Image {
 fn number(path: &[u8]) -> Option<Option<u32>> {
     let inner = path.strip_prefix(b"<")?.strip_suffix(b">")?;
     Some(super::words::number(inner).and_then(|n| u32::try_from(n).ok()))
-}
-
-/// Bytes as they are shown.
-pub fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// The runs of an inode's blocks.
-pub fn runs(view: &View, ino: Ino, inode: &Inode) -> Vec<RunDump> {
-    mapping_of(view, ino, inode).map_or_else(Vec::new, |map| map.all_runs())
-}
-
-/// The content of a small file: a link, or data in the inode.
-///
-/// # Errors
-/// A block can't be read.
-pub fn data(view: &View, ino: Ino, inode: &Inode) -> Result<Vec<u8>> {
-    if let Some(target) = inode.fast_symlink_target() {
-        return Ok(target.to_vec());
-    }
-    if inode.flags.contains(InodeFlags::INLINE_DATA) {
-        return inline(view, ino, inode);
-    }
-    let mut bytes = Vec::new();
-    if let Some(run) = runs(view, ino, inode).iter().find(|run| run.lblk == 0) {
-        bytes = view.block(Pblk(run.pblk))?;
-    }
-    Ok(bytes)
-}
-
-/// The data in an inode, and in its attribute.
-///
-/// # Errors
-/// The inode can't be read.
-pub fn inline(view: &View, ino: Ino, inode: &Inode) -> Result<Vec<u8>> {
-    let raw = view.raw_inode(ino)?;
-    let mut bytes = inode.i_block.to_vec();
-    if let Ok(Some(area)) = XattrArea::in_inode(&raw.bytes)
-        && let Some(entry) = area.find(XattrIndex::SYSTEM, b"data")
-        && let XattrValue::Inline(rest) = entry.value
-    {
-        bytes.extend_from_slice(rest);
-    }
-    Ok(bytes)
 }
 
 impl Draft {

@@ -11,6 +11,18 @@ use uext4::unstable::ondisk::{
     DescriptorReader, JournalBlockType, JournalHeader, JournalSuper, Pblk, RevokeReader,
 };
 
+/// The number of a type of block, and its name.
+const fn kind_of(kind: JournalBlockType) -> Option<(u32, &'static str)> {
+    Some(match kind {
+        JournalBlockType::Descriptor => (1, "descriptor block"),
+        JournalBlockType::Commit => (2, "commit block"),
+        JournalBlockType::SuperV1 => (3, "V1 superblock"),
+        JournalBlockType::SuperV2 => (4, "V2 superblock"),
+        JournalBlockType::Revoke => (5, "revoke table"),
+        JournalBlockType::Unknown(_) => return None,
+    })
+}
+
 /// What is asked for.
 #[derive(Default)]
 struct Options {
@@ -158,16 +170,9 @@ impl Dump<'_> {
                 is_behind = true;
             }
             let mut step = 1;
-            let (kind, name) = match header.block_type {
-                JournalBlockType::Descriptor => (1, "descriptor block"),
-                JournalBlockType::Commit => (2, "commit block"),
-                JournalBlockType::SuperV1 => (3, "V1 superblock"),
-                JournalBlockType::SuperV2 => (4, "V2 superblock"),
-                JournalBlockType::Revoke => (5, "revoke table"),
-                _ => {
-                    let _ = writeln!(self.out, "Unexpected block type at block {at}.");
-                    return Ok(());
-                }
+            let Some((kind, name)) = kind_of(header.block_type) else {
+                let _ = writeln!(self.out, "Unexpected block type at block {at}.");
+                return Ok(());
             };
             if self.options.block.is_none() {
                 let _ = writeln!(
