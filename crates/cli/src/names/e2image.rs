@@ -78,7 +78,11 @@ pub fn run(program: &Program) -> Result<u8> {
     let (from, to) = (Path::new(from), Path::new(to));
     let opened = image::look_at(from).map_err(|e| {
         let report = e.report(program, from, 1);
-        println!("Couldn't find valid filesystem superblock.");
+        // The report that follows is what ends the program.
+        let _ = writeln!(
+            std::io::stdout(),
+            "Couldn't find valid filesystem superblock."
+        );
         report
     })?;
     let view = View::new(Arc::clone(&opened.device), opened.sb);
