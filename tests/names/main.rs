@@ -3,11 +3,13 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `debugfs` | the same for debugfs |
 //! | `lines` | the command lines, by the project that scripts them |
 //! | `run` | a line, run both ways |
 //! | `shown` | what is compared |
 //! | `links` | the links, and what is not an image |
 
+mod debugfs;
 mod lines;
 mod links;
 mod run;

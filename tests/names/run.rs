@@ -20,6 +20,8 @@ pub const NAMES: &[&str] = &[
     "e2label",
     "chattr",
     "lsattr",
+    "debugfs",
+    "e2image",
 ];
 
 /// Where the links are, and a tree for images.

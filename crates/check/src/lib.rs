@@ -86,7 +86,9 @@ mod view;
 mod xattr_blocks;
 mod xattrs;
 
-pub use change::{ChangeError, Reserved, Tuning, plan_grow, plan_rest, plan_shrink, plan_tune};
+pub use change::{
+    ChangeError, Reserved, Tuning, plan_grow, plan_rest, plan_shrink, plan_tune, plan_writes,
+};
 pub use edits::{EDIT_UNIT, EditedDevice, Edits};
 pub use error::CheckError;
 pub use fault::{Fault, FaultKind, Level};

@@ -74,6 +74,14 @@ pub fn plan_shrink(
     uext4_check::plan_shrink(device, blocks, options.check(), progress)
 }
 
+/// Plans to write runs of units of 1024 bytes, each with its offset, which may damage the file system. Nothing is written.
+///
+/// # Errors
+/// As [`plan_tune`].
+pub fn plan_writes(device: &dyn BlockDevice, runs: &[(u64, Vec<u8>)]) -> Result<Plan, ChangeError> {
+    uext4_check::plan_writes(device, runs)
+}
+
 /// Carries out a plan: as one transaction of the image's journal, where it has a sound one that is large enough. With `undo`, in place,
 /// once the bytes that it replaces are durable in that file.
 ///

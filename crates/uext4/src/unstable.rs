@@ -10,8 +10,8 @@ use uext4_vfs::{Error, Result, WalkFlags};
 
 pub use crate::image_options::ImageConfig;
 pub use crate::repair::{
-    apply_repair, plan_grow, plan_repair, plan_rest, plan_shrink, plan_tune, resume_repair,
-    undo_repair,
+    apply_repair, plan_grow, plan_repair, plan_rest, plan_shrink, plan_tune, plan_writes,
+    resume_repair, undo_repair,
 };
 #[cfg(target_os = "linux")]
 pub use uext4_block::LatencyDevice;
@@ -36,7 +36,7 @@ pub use uext4_ondisk as ondisk;
 pub use uext4_repair::{RepairError, UndoPlace};
 /// Statistics of every lock, as `--lock-stat` prints them.
 pub use uext4_sync::stat as lock_stat;
-pub use uext4_vfs::{Attr, DioLock, FileSystem, IcacheVariant, SetAttr, SuperVariant};
+pub use uext4_vfs::{Attr, DioLock, FileSystem, IcacheVariant, NewNode, SetAttr, SuperVariant};
 
 /// The superblock that [`mkfs()`](crate::mkfs()) would write; nothing is written.
 ///

@@ -11,6 +11,7 @@
 //! | `checksums`, `metadata_csum` | checksums of descriptors, and of all else |
 //! | `wide`, `inode_size` | larger descriptors and inodes |
 //! | `grow`, `shrink` | more blocks, and fewer |
+//! | `writes` | bytes that a caller has chosen |
 //! | `rest` | what a repair leaves to be made again |
 
 mod checksums;
@@ -25,12 +26,14 @@ mod rest;
 mod shrink;
 mod tuning;
 mod wide;
+mod writes;
 
 pub use error::ChangeError;
 pub use grow::plan_grow;
 pub use rest::plan_rest;
 pub use shrink::plan_shrink;
 pub use tuning::{Reserved, Tuning};
+pub use writes::plan_writes;
 
 use crate::context::Context;
 use crate::edits::{EditedDevice, Edits};

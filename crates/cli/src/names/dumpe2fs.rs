@@ -120,7 +120,7 @@ fn journal(view: &View) -> Vec<u8> {
     lines.bytes
 }
 
-fn journal_lines(lines: &mut Lines, journal: &JournalSuper, sb: &Superblock) {
+pub fn journal_lines(lines: &mut Lines, journal: &JournalSuper, sb: &Superblock) {
     let raw = &journal.raw;
     let mut names: Vec<&str> = Vec::new();
     if !journal.compat.is_empty() {

@@ -9,6 +9,7 @@
 //! | [`e2fsck`] | e2fsck, fsck.ext2, fsck.ext3, fsck.ext4 |
 //! | [`resize2fs`], [`tune2fs`], [`e2label`] | the programs of those names |
 //! | [`dumpe2fs`] | dumpe2fs |
+//! | [`debugfs`], [`e2image`] | the programs of those names |
 //! | [`chattr`], [`lsattr`] | chattr and lsattr, of files of the host and of images |
 //! | [`fuse2fs`] | fuse2fs |
 //! | [`fields`] | the superblock as dumpe2fs and tune2fs -l list it |
@@ -18,8 +19,10 @@
 //! | [`image`] | opening an image, with the messages of e2fsprogs |
 
 mod chattr;
+mod debugfs;
 mod dumpe2fs;
 mod e2fsck;
+mod e2image;
 mod e2label;
 mod fields;
 mod fuse2fs;
@@ -65,6 +68,8 @@ const NAMES: &[(&str, Run, u8)] = &[
     ("chattr", chattr::run, 1),
     ("lsattr", lsattr::run, 1),
     ("fuse2fs", fuse2fs::run, 1),
+    ("debugfs", debugfs::run, 1),
+    ("e2image", e2image::run, 1),
 ];
 
 /// Runs as the program that the first argument names; `None` if it names none of e2fsprogs.

@@ -52,6 +52,14 @@ fn runs(view: &View) -> Result<(Ino, Vec<RunDump>)> {
     Ok((ino, runs))
 }
 
+/// Where the blocks of the journal are.
+///
+/// # Errors
+/// As [`dump`].
+pub fn place_in_journal(view: &View) -> Result<Vec<RunDump>> {
+    Ok(runs(view)?.1)
+}
+
 /// Reads the superblock of the journal.
 ///
 /// # Errors

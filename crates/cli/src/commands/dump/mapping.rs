@@ -19,9 +19,12 @@ use uext4::unstable::ondisk::{
 pub struct NodeDump {
     /// Nothing for the inode's own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    block: Option<u64>,
-    depth: u16,
-    entries: u64,
+    pub block: Option<u64>,
+    /// The block of the file that the entry above it begins with.
+    #[serde(skip)]
+    pub lblk: u64,
+    pub depth: u16,
+    pub entries: u64,
     room: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     checksum_ok: Option<bool>,
@@ -29,9 +32,9 @@ pub struct NodeDump {
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    runs: Vec<RunDump>,
+    pub runs: Vec<RunDump>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    below: Vec<NodeDump>,
+    pub below: Vec<NodeDump>,
 }
 
 /// Blocks of the file that lie together.
@@ -43,7 +46,8 @@ pub struct RunDump {
     pub len: u64,
     /// First block on disk.
     pub pblk: u64,
-    unwritten: bool,
+    /// They read as zeros.
+    pub unwritten: bool,
 }
 
 impl From<Extent> for RunDump {
@@ -61,6 +65,7 @@ impl NodeDump {
     fn empty(block: Option<Pblk>, depth: u16) -> NodeDump {
         NodeDump {
             block: block.map(|b| b.0),
+            lblk: 0,
             depth,
             entries: 0,
             room: 0,
@@ -171,10 +176,11 @@ impl Walk<'_> {
             dump.runs = used.map(RunDump::from).collect();
         } else {
             for idx in node.indexes() {
-                let child = match self.follow(idx.child) {
+                let mut child = match self.follow(idx.child) {
                     Ok(bytes) => self.extent_node(Some(idx.child), &bytes, node.depth()),
                     Err(why) => NodeDump::faulty(idx.child, node.depth() - 1, &why),
                 };
+                child.lblk = u64::from(idx.lblk.0);
                 dump.below.push(child);
             }
         }

@@ -13,7 +13,8 @@ mod journal;
 mod mapping;
 mod view;
 
-pub use journal::superblock as journal_superblock;
+pub use journal::{place_in_journal, superblock as journal_superblock};
+pub use mapping::{NodeDump, RunDump, dump as mapping_of};
 pub use view::View;
 
 use crate::{images, show};
