@@ -7,6 +7,7 @@ mod fs_verity;
 mod killed;
 mod observability;
 mod parts;
+mod quota;
 mod remount;
 mod resize;
 mod second;
