@@ -9,6 +9,7 @@ use crate::inode::reference::InodeRef;
 use crate::namei::{Namei, check_directory};
 use crate::prelude::*;
 use crate::volume::name_cache::{Known, NameKey};
+use std::borrow::Cow;
 use uext4_ondisk::Ino;
 use uext4_vfs::walk::component;
 
@@ -52,11 +53,11 @@ impl Namei {
                 break;
             }
             // Directories that ignore case have no passage.
-            let key = match at == start.ino {
-                true => names.key(at, &self.volume.name_key(start, next.name)),
-                false => names.key(at, next.name),
+            let name = match at == start.ino {
+                true => self.volume.name_key(start, next.name),
+                false => Cow::Borrowed(next.name),
             };
-            let found = names.get(key);
+            let found = names.get(names.key(at, &name));
             let Some((known, ino)) = found.and_then(|known| known.ino.map(|ino| (known, ino)))
             else {
                 break;
