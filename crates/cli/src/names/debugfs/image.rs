@@ -227,7 +227,7 @@ impl Image {
     /// The directory of a new name, and that name.
     ///
     /// # Errors
-    /// There is no such directory.
+    /// The directory does not exist.
     pub fn find_parent<'p>(&mut self, path: &'p [u8]) -> Result<(Ino, &'p [u8])> {
         let Some(slash) = path.iter().rposition(|byte| *byte == b'/') else {
             return Ok((self.cwd, path));
