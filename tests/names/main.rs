@@ -4,12 +4,14 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `debugfs` | the same for debugfs |
+//! | `filefrag` | filefrag, of the host and of images |
 //! | `lines` | the command lines, by the project that scripts them |
 //! | `run` | a line, run both ways |
 //! | `shown` | what is compared |
 //! | `links` | the links, and what is not an image |
 
 mod debugfs;
+mod filefrag;
 mod lines;
 mod links;
 mod run;

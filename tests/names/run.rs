@@ -22,6 +22,7 @@ pub const NAMES: &[&str] = &[
     "lsattr",
     "debugfs",
     "e2image",
+    "filefrag",
 ];
 
 /// Where the links are, and a tree for images.

@@ -76,7 +76,7 @@ pub use image::{ImageFiles, ImageName, open_image};
 #[cfg(target_os = "linux")]
 pub use latency::{LatencyDevice, LatencyReport};
 #[cfg(target_os = "linux")]
-pub use linux::FileDevice;
+pub use linux::{FileDevice, HostExtent, HostExtentsOf, host_extents};
 pub use memory::MemoryDevice;
 #[cfg(feature = "nbd")]
 pub use nbd::{NbdAddress, NbdDevice};

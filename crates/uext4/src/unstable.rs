@@ -14,7 +14,7 @@ pub use crate::repair::{
     resume_repair, undo_repair,
 };
 #[cfg(target_os = "linux")]
-pub use uext4_block::LatencyDevice;
+pub use uext4_block::{HostExtent, HostExtentsOf, LatencyDevice, host_extents};
 pub use uext4_block::{RemoteAddress, images_of};
 #[cfg(target_os = "linux")]
 pub use uext4_build::subordinate_ids;

@@ -8,6 +8,7 @@ mod exclusion;
 mod failure;
 pub(crate) mod file;
 mod host;
+mod host_extents;
 mod open;
 mod pool;
 mod scattered;
@@ -16,4 +17,5 @@ mod uring;
 
 pub use file::FileDevice;
 pub use host::host_name;
+pub use host_extents::{HostExtent, HostExtentsOf, host_extents};
 pub(crate) use open::id_of_path;

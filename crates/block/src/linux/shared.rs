@@ -1,7 +1,8 @@
 //! What of a file other files share on the host, as copies by reference do (`cp --reflink`).
 
 use super::align::file_system_magic;
-use rustix::ioctl::{Getter, Updater, ioctl, opcode};
+use super::host_extents::{HostExtentsOf, host_extents};
+use rustix::ioctl::{Getter, ioctl, opcode};
 use std::os::fd::OwnedFd;
 
 /// File systems that give a place once: btrfs in all its devices, XFS in one, but for a realtime device.
@@ -18,37 +19,6 @@ struct Fsxattr {
 const FS_IOC_FSGETXATTR: rustix::ioctl::Opcode = opcode::read::<Fsxattr>(b'X', 31);
 const XFLAG_REALTIME: u32 = 1;
 
-/// `struct fiemap` of linux/fiemap.h, with room for extents.
-#[repr(C)]
-struct Fiemap {
-    start: u64,
-    length: u64,
-    flags: u32,
-    mapped_extents: u32,
-    extent_count: u32,
-    reserved: u32,
-    extents: [FiemapExtent; EXTENTS],
-}
-
-/// `struct fiemap_extent` of linux/fiemap.h.
-#[derive(Clone, Copy, Default)]
-#[repr(C)]
-struct FiemapExtent {
-    logical: u64,
-    physical: u64,
-    length: u64,
-    reserved64: [u64; 2],
-    flags: u32,
-    reserved: [u32; 3],
-}
-
-/// The extents of a call.
-const EXTENTS: usize = 256;
-/// Its number has the size of the structure without extents.
-const FS_IOC_FIEMAP: rustix::ioctl::Opcode = opcode::read_write::<[u8; 32]>(b'f', 11);
-/// Data in memory is written before, so that no block is meant to be another.
-const FLAG_SYNC: u32 = 1;
-const LAST: u32 = 1;
 const SHARED: u32 = 0x2000;
 /// Unknown, delayed, encoded, encrypted, not aligned, inline, packed or unwritten: not the bytes at that place.
 const NOT_THERE: u32 = 0x0002 | 0x0004 | 0x0008 | 0x0080 | 0x0100 | 0x0200 | 0x0400 | 0x0800;
@@ -68,38 +38,21 @@ pub(super) struct SharedRuns(Vec<Run>);
 impl SharedRuns {
     /// None where the host does not say.
     pub(super) fn of(fd: &OwnedFd) -> SharedRuns {
-        let mut runs = Vec::new();
-        let mut next = has_places(fd).then_some(0);
-        while let Some(start) = next {
-            let mut map = Fiemap {
-                start,
-                length: u64::MAX - start,
-                flags: FLAG_SYNC,
-                mapped_extents: 0,
-                extent_count: EXTENTS as u32,
-                reserved: 0,
-                extents: [FiemapExtent::default(); EXTENTS],
-            };
-            // SAFETY: FS_IOC_FIEMAP reads and writes the structure and as many extents behind it as it says there is room for.
-            let asked = unsafe { ioctl(fd, Updater::<FS_IOC_FIEMAP, Fiemap>::new(&mut map)) };
-            let mapped = map.extents.get(..map.mapped_extents as usize);
-            let Some(extents) = mapped.filter(|_| asked.is_ok()) else {
-                break;
-            };
-            for extent in extents {
-                if extent.flags & SHARED != 0 && extent.flags & NOT_THERE == 0 {
-                    runs.push(Run {
-                        first: extent.logical,
-                        len: extent.length,
-                        at: extent.physical,
-                    });
-                }
-            }
-            let last = extents.last().filter(|e| e.flags & LAST == 0);
-            let end = last.and_then(|e| e.logical.checked_add(e.length));
-            next = end.filter(|end| *end > start);
-        }
-        SharedRuns(runs)
+        // Data in memory is written before, so that no block is meant to be another.
+        let of = HostExtentsOf {
+            xattrs: false,
+            synced: true,
+        };
+        let asked = has_places(fd).then(|| host_extents(fd, of).ok());
+        let extents = asked.flatten().unwrap_or_default();
+        let is_shared = |flags: u32| flags & SHARED != 0 && flags & NOT_THERE == 0;
+        let shared = extents.into_iter().filter(|e| is_shared(e.flags));
+        let runs = shared.map(|e| Run {
+            first: e.logical,
+            len: e.len,
+            at: e.physical,
+        });
+        SharedRuns(runs.collect())
     }
 
     /// Where the file system of the host keeps what is at `offset`, if it is shared; and for how many bytes from there on that

@@ -17,7 +17,8 @@ pub struct Words {
 pub struct BadOption(pub String);
 
 impl Words {
-    /// Reads a command line. `letters` has the options, each with a colon behind it if it takes a value.
+    /// Reads a command line. `letters` has the options, each with a colon behind it if it takes a value, and with two if the value is
+    /// left out unless it is in the same word.
     ///
     /// # Errors
     /// An option that is not among them, or one without its value.
@@ -58,6 +59,10 @@ impl Words {
                 continue;
             }
             let value = match behind.is_empty() {
+                true if known.starts_with("::") => {
+                    self.options.push((letter, None));
+                    break;
+                }
                 true => next(),
                 false => Some(OsString::from_vec(behind.to_vec())),
             };
@@ -104,7 +109,7 @@ mod tests {
 
     fn read(line: &str) -> Result<Words, BadOption> {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        Words::read(&words, "qFb:E:")
+        Words::read(&words, "qFb:E:k::")
     }
 
     #[test]
@@ -116,6 +121,8 @@ mod tests {
         assert_eq!(words.operands, ["disk.img", "100M"]);
         assert_eq!(read("-q -- -F").unwrap().operands, ["-F"]);
         assert_eq!(read("-q -").unwrap().operands, ["-"]);
+        let words = read("-k 4 -qk8").unwrap();
+        assert_eq!((words.operands, words.options.len()), (vec!["4".into()], 3));
     }
 
     #[test]

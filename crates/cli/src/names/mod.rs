@@ -11,6 +11,7 @@
 //! | [`dumpe2fs`] | dumpe2fs |
 //! | [`debugfs`], [`e2image`] | the programs of those names |
 //! | [`chattr`], [`lsattr`] | chattr and lsattr, of files of the host and of images |
+//! | [`filefrag`] | filefrag, of files of the host and of images |
 //! | [`fuse2fs`] | fuse2fs |
 //! | [`fields`] | the superblock as dumpe2fs and tune2fs -l list it |
 //! | [`getopt`] | command lines |
@@ -25,6 +26,7 @@ mod e2fsck;
 mod e2image;
 mod e2label;
 mod fields;
+mod filefrag;
 mod fuse2fs;
 mod getopt;
 mod host_flags;
@@ -70,6 +72,7 @@ const NAMES: &[(&str, Run, u8)] = &[
     ("fuse2fs", fuse2fs::run, 1),
     ("debugfs", debugfs::run, 1),
     ("e2image", e2image::run, 1),
+    ("filefrag", filefrag::run, 1),
 ];
 
 /// Runs as the program that the first argument names; `None` if it names none of e2fsprogs.
