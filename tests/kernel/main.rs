@@ -8,6 +8,7 @@ mod external_journal;
 mod external_journal_path;
 mod fast_commit;
 mod fast_commits_of_ours;
+mod feature_pairs;
 mod fiemap;
 mod flags;
 mod inline_data;

@@ -61,6 +61,7 @@ pub mod exclusive;
 pub mod explore;
 mod external;
 pub mod faults;
+pub mod feature_pairs;
 pub mod folding_names;
 pub mod image;
 pub mod librbd_shim;

@@ -145,6 +145,14 @@ impl MountedDir {
         Ok(mount)
     }
 
+    /// An image that is there; it stays.
+    pub fn of_image(driver: Driver, image: &Path) -> Result<MountedDir> {
+        let mut mount = MountedDir::unmounted(driver)?;
+        mount.image = image.to_owned();
+        mount.mount()?;
+        Ok(mount)
+    }
+
     /// The kernel's ext4.
     pub fn kernel(shape: &Shape) -> Result<MountedDir> {
         MountedDir::new(Driver::Kernel, shape)
