@@ -125,7 +125,7 @@ nightly: setup
 	rm -f crates/testkit/results/faults.jsonl
 	UEXT4_FAULT_SWEEP=1 UEXT4_RESULTS=$(CURDIR)/crates/testkit/results/faults.jsonl \
 	cargo test --release -p uext4-testkit --test fault every_device_call::
-	UEXT4_MATRIX=1 cargo test --release -p uext4-testkit --test kernel matrix::
+	UEXT4_MATRIX=1 cargo test --release -p uext4-testkit --test kernel -- matrix:: feature_pairs::
 	UEXT4_MOMENTS=20 cargo test --release -p uext4-testkit --test command interrupted::
 	UEXT4_CHANGED_ARCHIVES=1000 cargo test --release -p uext4-testkit --test archives fuzz_changed_archives
 	UEXT4_REPAIR_IMAGES=400 UEXT4_REPAIR_KILLS=60 UEXT4_TUNE_SHARE=1 cargo test --release -p uext4-testkit --test repair

@@ -13,6 +13,7 @@ mod freeze;
 mod fs_verity;
 mod generations;
 mod grow;
+mod hurd;
 mod inode_allocation;
 mod large_blocks;
 mod lazytime;

@@ -144,6 +144,7 @@ impl Scanner<'_, '_> {
     /// Fields that must be zero, and times.
     pub(crate) fn check_fields(&mut self, ino: Ino, raw: &[u8], inode: &Inode) {
         let cx = self.cx;
+        let lacks_translator = self.lacks_translator(inode);
         // Without a name these are never read.
         let unused = inode.flags.contains(InodeFlags::EA_INODE) || is_hidden(cx, ino);
         let mut zero = |value: u32, what: &str| {
@@ -161,7 +162,7 @@ impl Scanner<'_, '_> {
                 "upper half of block count",
             );
         }
-        if !cx.params.bit64 {
+        if !cx.params.bit64 && !cx.params.hurd {
             zero(
                 le16(raw, 0x76).unwrap_or(0).into(),
                 "upper half of attribute block",
@@ -169,6 +170,12 @@ impl Scanner<'_, '_> {
         }
         if inode.file_type() == FileType::Directory && !cx.params.large_dir {
             zero(le32(raw, 0x6c).unwrap_or(0), "upper half of directory size");
+        }
+        if lacks_translator {
+            zero(
+                inode.translator,
+                "block of a translator, which does not exist,",
+            );
         }
         let fields_end = GOOD_OLD_INODE_SIZE + usize::from(inode.extra_isize);
         for (what, base, extra) in TIMES {
@@ -182,6 +189,21 @@ impl Scanner<'_, '_> {
                     .push(Fault::new(FaultKind::InodeTime).ino(ino).detail(what));
             }
         }
+    }
+
+    /// Whether its translator is in a block that does not exist.
+    fn lacks_translator(&self, inode: &Inode) -> bool {
+        let at = Pblk(inode.translator.into());
+        at != Pblk(0) && self.cx.geo.check_block(at).is_err()
+    }
+
+    /// Claims the block of a translator of GNU Hurd. Returns how many blocks it adds to the inode's count.
+    pub(crate) fn translator_block(&mut self, ino: Ino, inode: &Inode) -> u64 {
+        if inode.translator == 0 || self.lacks_translator(inode) {
+            return 0;
+        }
+        self.claim(ino, Pblk(inode.translator.into()), 1);
+        1
     }
 
     fn check_flags(&mut self, ino: Ino, inode: &Inode) {

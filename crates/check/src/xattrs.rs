@@ -19,7 +19,7 @@ impl Scanner<'_, '_> {
     /// # Errors
     /// The device's.
     pub(crate) fn check_xattrs(&mut self, ino: Ino, raw: &[u8], inode: &Inode) -> Result<u64> {
-        let mut blocks = 0;
+        let mut blocks = self.translator_block(ino, inode);
         let mut encrypted = inode.flags.contains(InodeFlags::ENCRYPT)
             && !(self.cx.is_reserved(ino) && ino != Ino::ROOT);
         if inode.extra_isize != 0 {

@@ -6,7 +6,6 @@
 //! What follows the extra fields (attributes in the inode) is never touched here. The checksum is set
 //! apart from encoding, since it covers those bytes too.
 
-use bitflags::bitflags;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -15,6 +14,8 @@ use crate::checksum::{CsumSeed, INODE_KEY_BYTES, InodeSeed, crc32c, inode_key};
 use crate::corrupt::{Corrupt, CorruptKind, Result};
 use crate::features::{Incompat, RoCompat};
 use crate::file_type::{DevNo, FileType};
+use crate::inode_flags::InodeFlags;
+use crate::raw_superblock::CREATOR_HURD;
 use crate::superblock::Superblock;
 use crate::timestamp::Timestamp;
 use crate::types::{Generation, Ino, Pblk};
@@ -28,94 +29,6 @@ const GENERATION_AT: usize = 0x64;
 const CSUM_LO_AT: usize = 0x7c;
 const EXTRA_ISIZE_AT: usize = 0x80;
 const CSUM_HI_AT: usize = 0x82;
-
-bitflags! {
-    /// Flags of an inode.
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-    pub struct InodeFlags: u32 {
-        /// Secure deletion, not implemented.
-        const SECRM = 0x1;
-        /// Undelete, not implemented.
-        const UNRM = 0x2;
-        /// Compressed, not implemented.
-        const COMPR = 0x4;
-        /// Synchronous writes.
-        const SYNC = 0x8;
-        /// May not change.
-        const IMMUTABLE = 0x10;
-        /// May only grow.
-        const APPEND = 0x20;
-        /// Not for dump(8).
-        const NODUMP = 0x40;
-        /// Access times stay.
-        const NOATIME = 0x80;
-        /// Dirty compressed, not implemented.
-        const DIRTY = 0x100;
-        /// Compressed clusters, not implemented.
-        const COMPRBLK = 0x200;
-        /// Not to be compressed.
-        const NOCOMPR = 0x400;
-        /// Encrypted.
-        const ENCRYPT = 0x800;
-        /// Hashed directory.
-        const INDEX = 0x1000;
-        /// AFS.
-        const IMAGIC = 0x2000;
-        /// Data is journalled.
-        const JOURNAL_DATA = 0x4000;
-        /// No tail merging.
-        const NOTAIL = 0x8000;
-        /// Synchronous directory changes.
-        const DIRSYNC = 0x1_0000;
-        /// Top of a directory hierarchy, for the Orlov allocator.
-        const TOPDIR = 0x2_0000;
-        /// The block count is in file system blocks.
-        const HUGE_FILE = 0x4_0000;
-        /// Mapped by extents.
-        const EXTENTS = 0x8_0000;
-        /// fs-verity.
-        const VERITY = 0x10_0000;
-        /// Holds an attribute value.
-        const EA_INODE = 0x20_0000;
-        /// Direct access.
-        const DAX = 0x200_0000;
-        /// Data in the inode.
-        const INLINE_DATA = 0x1000_0000;
-        /// Children inherit the project.
-        const PROJINHERIT = 0x2000_0000;
-        /// Names without case.
-        const CASEFOLD = 0x4000_0000;
-    }
-}
-
-impl InodeFlags {
-    /// What `FS_IOC_GETFLAGS` shows.
-    pub const USER_VISIBLE: InodeFlags = Self::all()
-        .difference(Self::IMAGIC)
-        .difference(Self::HUGE_FILE)
-        .difference(Self::EA_INODE);
-    /// What a new file takes from its directory.
-    pub const INHERITED: InodeFlags = Self::SECRM
-        .union(Self::UNRM)
-        .union(Self::COMPR)
-        .union(Self::SYNC)
-        .union(Self::NODUMP)
-        .union(Self::NOATIME)
-        .union(Self::NOCOMPR)
-        .union(Self::JOURNAL_DATA)
-        .union(Self::NOTAIL)
-        .union(Self::DIRSYNC)
-        .union(Self::PROJINHERIT)
-        .union(Self::CASEFOLD)
-        .union(Self::DAX);
-    /// What `FS_IOC_SETFLAGS` may change.
-    pub const USER_MODIFIABLE: InodeFlags = Self::INHERITED
-        .difference(Self::NOCOMPR)
-        .union(Self::IMMUTABLE)
-        .union(Self::APPEND)
-        .union(Self::TOPDIR)
-        .union(Self::EXTENTS);
-}
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -160,6 +73,8 @@ pub struct InodeParams {
     pub large_dir: bool,
     /// The feature `64bit`.
     pub bit64: bool,
+    /// Inodes have the fields of GNU Hurd where Linux has its own.
+    pub hurd: bool,
 }
 
 impl InodeParams {
@@ -171,6 +86,7 @@ impl InodeParams {
             huge_file: sb.ro_compat.contains(RoCompat::HUGE_FILE),
             large_dir: sb.incompat.contains(Incompat::LARGE_DIR),
             bit64: sb.incompat.contains(Incompat::BIT64),
+            hurd: sb.raw.creator_os.get() == CREATOR_HURD,
         }
     }
 }
@@ -214,6 +130,8 @@ pub struct Inode {
     pub extra_isize: u16,
     /// Project.
     pub projid: u32,
+    /// Block of a translator of GNU Hurd, or 0.
+    pub translator: u32,
 }
 
 impl Default for Inode {
@@ -238,6 +156,7 @@ impl Default for Inode {
             version: 0,
             extra_isize: EXTRA_ISIZE_KNOWN,
             projid: 0,
+            translator: 0,
         }
     }
 }
@@ -319,12 +238,17 @@ impl Inode {
             return Err(CorruptKind::InodeShort.into());
         };
         let extra = extra_isize(raw)?;
-        let acl_hi = if p.bit64 {
+        // Hurd has the upper half of the mode there.
+        let acl_hi = if p.bit64 && !p.hurd {
             u64::from(r.file_acl_hi.get()) << 32
         } else {
             0
         };
         let version_hi = extra_word(raw, extra, 0x98).unwrap_or(0);
+        let (version_lo, translator) = match p.hurd {
+            true => (0, r.version_lo.get()),
+            false => (r.version_lo.get(), 0),
+        };
         let crtime = extra_word(raw, extra, 0x90).unwrap_or(0);
         Ok(Inode {
             mode: r.mode.get(),
@@ -342,9 +266,10 @@ impl Inode {
             generation: Generation(r.generation.get()),
             file_acl: Pblk(acl_hi | u64::from(r.file_acl_lo.get())),
             i_block: r.block,
-            version: u64::from(version_hi) << 32 | u64::from(r.version_lo.get()),
+            version: u64::from(version_hi) << 32 | u64::from(version_lo),
             extra_isize: extra,
             projid: extra_word(raw, extra, 0x9c).unwrap_or(0),
+            translator,
         })
     }
 
@@ -388,11 +313,16 @@ impl Inode {
         .into();
         r.dtime = self.dtime.into();
         r.links = (self.links as u16).into();
-        r.version_lo = (self.version as u32).into();
+        match p.hurd {
+            true => r.version_lo = self.translator.into(),
+            false => {
+                r.version_lo = (self.version as u32).into();
+                r.file_acl_hi = ((self.file_acl.0 >> 32) as u16).into();
+            }
+        }
         r.block = self.i_block;
         r.generation = self.generation.0.into();
         r.file_acl_lo = (self.file_acl.0 as u32).into();
-        r.file_acl_hi = ((self.file_acl.0 >> 32) as u16).into();
         let (blocks, flags) = self.encode_blocks(p);
         r.blocks_lo = (blocks as u32).into();
         r.blocks_hi = ((blocks >> 32) as u16).into();
@@ -551,6 +481,7 @@ mod tests {
         huge_file: true,
         large_dir: true,
         bit64: true,
+        hurd: false,
     };
 
     fn sample() -> Inode {
@@ -573,6 +504,7 @@ mod tests {
             version: 0x1_0000_0002,
             extra_isize: 32,
             projid: 77,
+            translator: 0,
         }
     }
 
@@ -594,6 +526,23 @@ mod tests {
         i.mtime.nsec = 0;
         (i.crtime, i.version, i.extra_isize, i.projid) = (Timestamp::default(), 2, 0, 0);
         assert_eq!(Inode::decode(&raw, &P).unwrap(), i);
+    }
+
+    /// What GNU Hurd has in the place of fields of Linux stays.
+    #[test]
+    fn fields_of_hurd_stay() {
+        let hurd = InodeParams { hurd: true, ..P };
+        let (mode_high, author) = (118..120, 124..128);
+        let mut raw = [0u8; 128];
+        raw[36..40].copy_from_slice(&2000_u32.to_le_bytes());
+        raw[mode_high.clone()].fill(3);
+        raw[author.clone()].fill(9);
+        let mut inode = Inode::decode(&raw, &hurd).unwrap();
+        assert_eq!((inode.translator, inode.file_acl), (2000, Pblk(0)));
+        inode.version = 55;
+        inode.encode_into(&mut raw, &hurd);
+        assert_eq!(Inode::decode(&raw, &hurd).unwrap().translator, 2000);
+        assert_eq!((&raw[mode_high], &raw[author]), (&[3; 2][..], &[9; 4][..]));
     }
 
     #[test]

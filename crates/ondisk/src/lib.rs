@@ -17,7 +17,7 @@
 //! | [`features`] | feature bits and their mke2fs names |
 //! | [`superblock`], [`geometry`] | superblock, and what follows from it |
 //! | [`group_desc`] | group descriptors, bitmap checksums |
-//! | [`inode`], [`file_type`], [`timestamp`] | inodes |
+//! | [`inode`], [`inode_flags`], [`file_type`], [`timestamp`] | inodes |
 //! | [`extent`], [`extent_node`], [`block_map`] | extents and the nodes of their tree; pointers to blocks, where there are no extents |
 //! | [`fast_commit`] | fast commits |
 //! | [`dirent`], [`hash`], [`htree`] | directories |
@@ -61,6 +61,7 @@ pub mod hash;
 pub mod hash_tree;
 pub mod htree;
 pub mod inode;
+pub mod inode_flags;
 pub mod jbd2;
 pub mod jbd2_super;
 pub mod jbd2_tag;
@@ -96,6 +97,7 @@ pub use hash::*;
 pub use hash_tree::*;
 pub use htree::*;
 pub use inode::*;
+pub use inode_flags::InodeFlags;
 pub use jbd2::*;
 pub use jbd2_super::*;
 pub use jbd2_tag::*;

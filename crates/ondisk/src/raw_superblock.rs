@@ -26,6 +26,8 @@ pub const DEFAULT_DATA_MASK: u32 = 0x60;
 pub const DEFAULT_DATA_JOURNAL: u32 = 0x20;
 /// `s_default_mount_opts`: `data=writeback`.
 pub const DEFAULT_DATA_WRITEBACK: u32 = 0x60;
+/// `s_creator_os`: GNU Hurd.
+pub(crate) const CREATOR_HURD: u32 = 1;
 /// `s_flags`: directory hashes take bytes as signed.
 pub const FLAG_SIGNED_HASH: u32 = 1;
 /// `s_flags`: directory hashes take bytes as unsigned.

@@ -12,6 +12,7 @@ use uext4_ondisk::Inode;
 
 /// Bytes of fields of an inode.
 const DTIME_AT: usize = 0x14;
+const TRANSLATOR_AT: usize = 0x24;
 const SIZE_HIGH_AT: usize = 0x6c;
 const FRAGMENT_AT: usize = 0x70;
 const BLOCKS_HIGH_AT: usize = 0x74;
@@ -190,7 +191,11 @@ fn mend_fields(cx: &Context<'_>, wrong: &Wrong<'_>, raw: &mut [u8]) {
         if !cx.params.huge_file {
             put16(raw, BLOCKS_HIGH_AT, 0);
         }
-        if !cx.params.bit64 {
+        let translator = Pblk(le32(raw, TRANSLATOR_AT).unwrap_or(0).into());
+        if cx.params.hurd && cx.geo.check_block(translator).is_err() {
+            put32(raw, TRANSLATOR_AT, 0);
+        }
+        if !cx.params.bit64 && !cx.params.hurd {
             put16(raw, ACL_HIGH_AT, 0);
         }
         if file_type == FileType::Directory && !cx.params.large_dir {

@@ -196,8 +196,13 @@ impl Deletion {
         if acl != Pblk(0) {
             self.attributes.put_xattr_block(handle, inode, acl)?;
         }
+        let translator = inode.state().translator;
+        if translator != 0 {
+            self.attributes.free_translator(handle, translator)?;
+        }
         let time = now();
         self.table.update_inode(inode, handle, |disk| {
+            disk.translator = 0;
             disk.links = 0;
             disk.dtime = u32::try_from(time.sec).unwrap_or(u32::MAX);
             disk.size = 0;

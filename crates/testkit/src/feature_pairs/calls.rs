@@ -107,6 +107,30 @@ fn verity(path: &Path, block_size: u32) -> Result<()> {
     call(&File::open(path)?, ENABLE_VERITY, &mut given)
 }
 
+/// Links, special files, attributes.
+fn fill_others(dir: &Path) -> Result<()> {
+    let links = dir.join("links");
+    fs::create_dir(&links)?;
+    for len in [1, 59, 60, 150, 900] {
+        symlink("s".repeat(len), links.join(len.to_string()))?;
+    }
+    fs::hard_link(dir.join("sizes/1000"), links.join("hard"))?;
+    special(&links.join("fifo"), FIFO, 0)?;
+    special(&links.join("device"), CHARACTERS, 0x1_0203)?;
+    let attributes = dir.join("attributes");
+    fs::create_dir(&attributes)?;
+    for (i, sizes) in [&[3_usize, 40][..], &[500], &[3, 700, 9000]].into_iter().enumerate() {
+        let path = attributes.join(i.to_string());
+        fs::write(&path, bytes(i, i * 80))?;
+        for size in sizes {
+            // There may be no room for it.
+            set_xattr(&path, &format!("user.of{size}"), &bytes(*size, *size));
+        }
+    }
+    set_xattr(&attributes, "user.of a directory", b"value");
+    Ok(())
+}
+
 fn fill(dir: &Path, more: &[&str]) -> Result<()> {
     fs::create_dir(dir)?;
     let many = dir.join("many");
@@ -150,25 +174,7 @@ fn fill(dir: &Path, more: &[&str]) -> Result<()> {
         // A hole.
         assert_eq!(unsafe { fallocate(file.as_raw_fd(), 3, 5_000, 70_000) }, 0);
     }
-    let links = dir.join("links");
-    fs::create_dir(&links)?;
-    for len in [1, 59, 60, 150, 900] {
-        symlink("s".repeat(len), links.join(len.to_string()))?;
-    }
-    fs::hard_link(sizes.join("1000"), links.join("hard"))?;
-    special(&links.join("fifo"), FIFO, 0)?;
-    special(&links.join("device"), CHARACTERS, 0x1_0203)?;
-    let attributes = dir.join("attributes");
-    fs::create_dir(&attributes)?;
-    for (i, sizes) in [&[3_usize, 40][..], &[500], &[3, 700, 9000]].into_iter().enumerate() {
-        let path = attributes.join(i.to_string());
-        fs::write(&path, bytes(i, i * 80))?;
-        for size in sizes {
-            // There may be no room for it.
-            set_xattr(&path, &format!("user.of{size}"), &bytes(*size, *size));
-        }
-    }
-    set_xattr(&attributes, "user.of a directory", b"value");
+    fill_others(dir)?;
     for what in more {
         match *what {
             "fold" => fold(&dir.join("fold"))?,

@@ -430,6 +430,13 @@ impl Attributes {
         self.blocks.free_run(handle, Run { pblk, len: 1 })
     }
 
+    /// Frees the block of a translator of GNU Hurd.
+    pub(crate) fn free_translator(&self, handle: &Handle<'_>, block: u32) -> Result<()> {
+        let pblk = Pblk(block.into());
+        self.volume.sb.geometry.check_block(pblk)?;
+        self.blocks.free_run(handle, Run { pblk, len: 1 })
+    }
+
     /// Drops the references of an inode that is being deleted to all its values in inodes of their own.
     ///
     /// # Locks
