@@ -69,6 +69,15 @@ fn large_values_plan(seed: u64, kernel: bool) -> Plan {
     }
 }
 
+/// Images with clusters of several blocks, of which a crash leaves as many in use as files have.
+fn bigalloc_plan(seed: u64, kernel: bool) -> Plan {
+    Plan {
+        shape: Shape::BIGALLOC[(seed % Shape::BIGALLOC.len() as u64) as usize],
+        direct_percent: if seed % 10 < 5 { 0 } else { 40 },
+        ..plan(seed, kernel && seed % 5 != 2)
+    }
+}
+
 /// Images that keep quotas: usage is of the same moment as the inodes. The kernel here may have none.
 fn quota_plan(seed: u64, _kernel: bool) -> Plan {
     Plan {
@@ -159,6 +168,11 @@ fn crash_data_modes() {
 #[test]
 fn crash_inline_data() {
     run(env_number("UEXT4_CRASH_RUNS", 5), inline_plan);
+}
+
+#[test]
+fn crash_bigalloc() {
+    run(env_number("UEXT4_CRASH_RUNS", 5), bigalloc_plan);
 }
 
 #[test]

@@ -312,9 +312,17 @@ impl Mapping {
         _tree: &MapTree,
         lblk: Lblk,
     ) -> Result<Goal> {
+        self.check_kind(inode)?;
         let root = Root::of(&inode.state());
         match root {
-            Root::Extents(root) => Ok(self.goal_in_tree(inode, root, lblk)?.into()),
+            Root::Extents(root) => {
+                let (has_cluster, most) = self.cluster_at(inode, lblk)?;
+                Ok(Goal {
+                    most,
+                    has_cluster,
+                    ..self.goal_in_tree(inode, root, lblk)?.into()
+                })
+            }
             Root::BlockMap(root) => self.goal_in_map(inode, root, lblk),
             Root::Nothing => Ok(self.blocks.goal_of(inode.ino).into()),
         }
@@ -390,6 +398,11 @@ impl Mapping {
     ) -> Result<Handle<'h>> {
         self.blocks.forget_file(inode.ino);
         let root = Root::of(&inode.state());
+        if matches!(root, Root::BlockMap(_))
+            && let Err(why) = self.check_kind(inode)
+        {
+            return handles::end(handle, Err(why));
+        }
         let (credits, fresh) = match root {
             Root::Extents(_) if content == Content::Metadata => {
                 (METADATA_STEP_CREDITS, METADATA_STEP_CREDITS)

@@ -72,8 +72,17 @@ impl Mapping {
         if content == Content::Metadata {
             self.forget_run(handle, Run { pblk, len })?;
         }
-        self.blocks.free_run(handle, Run { pblk, len })?;
-        let sectors = u64::from(len) * (self.volume.block_size() / 512);
+        let removed = Extent {
+            lblk: Lblk(cut_from as u32),
+            len: len as u16,
+            pblk,
+            ..extent
+        };
+        let Some(run) = self.own_clusters(inode, &removed)? else {
+            return Ok(cut_from);
+        };
+        self.blocks.free_run(handle, run)?;
+        let sectors = u64::from(run.len) * (self.volume.block_size() / 512);
         self.table.update_inode(inode, handle, |disk| {
             disk.blocks = disk.blocks.saturating_sub(sectors)
         })?;
@@ -155,7 +164,7 @@ impl Mapping {
             ExtentNodeMut::new(&mut path.root).set_depth(0);
         }
         if freed > 0 || root_empty {
-            let sectors = freed * (self.volume.block_size() / 512);
+            let sectors = self.blocks.sectors_of(freed);
             let root = path.root;
             self.table.update_inode(inode, handle, |disk| {
                 disk.i_block = root;
