@@ -3,13 +3,45 @@
 //! # Invariants
 //! - A block is added to a cluster that the file already has, if it has any block of it.
 //! - A cluster is freed with the last of its blocks that the file maps.
+//! - A block that left a file in a transaction that is not durable gets no new data although its cluster stays with the file: a
+//!   crash brings the former mapping back, with the former data.
 
 use crate::inode::Inode;
 use crate::mapping::{Mapped, Mapping, Root};
 use crate::prelude::*;
 use crate::run::Run;
 
+/// Files that lost blocks of clusters that they keep, each with the last transaction in which it did, until that is durable.
+pub(crate) struct PartlyFreed(Mutex<BTreeMap<Ino, u64>>);
+
+impl PartlyFreed {
+    pub fn new() -> PartlyFreed {
+        PartlyFreed(Mutex::new(&class::PARTLY_FREED, BTreeMap::new()))
+    }
+}
+
 impl Mapping {
+    /// Notes that a file loses blocks of clusters that it keeps.
+    pub(super) fn note_partly_freed(&self, handle: &Handle<'_>, inode: &Inode) {
+        let journal = self.volume.journal();
+        if !journal.has_log() {
+            return;
+        }
+        let mut files = self.partly_freed.0.lock();
+        files.retain(|_, tid| !journal.is_committed(*tid));
+        files.insert(inode.ino, handle.tid());
+    }
+
+    /// Waits until it is durable which blocks a file lost in clusters that it keeps.
+    pub(crate) fn settle_freed(&self, inode: &Inode) -> Result<()> {
+        let tid = self.partly_freed.0.lock().get(&inode.ino).copied();
+        match tid {
+            // The journal keeps what is in place until it has the mapping.
+            Some(tid) if !self.journals_data(inode) => self.volume.sync_tid(tid, false),
+            _ => Ok(()),
+        }
+    }
+
     /// The blocks of a cluster less one, which are the bits of a file's block that say where in its cluster it is.
     #[inline]
     fn cluster_mask(&self) -> u64 {

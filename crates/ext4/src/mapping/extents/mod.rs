@@ -21,7 +21,7 @@
 //! | `snapshot` | the mapping as it was a moment ago, to look up without a lock |
 //! | `reseed` | nodes that become another inode's, or another generation's |
 
-mod clusters;
+pub(crate) mod clusters;
 pub(crate) mod convert;
 pub(crate) mod insert;
 pub(crate) mod remove;

@@ -78,7 +78,13 @@ impl Mapping {
             pblk,
             ..extent
         };
-        let Some(run) = self.own_clusters(inode, &removed)? else {
+        let own = self.own_clusters(inode, &removed)?;
+        let end = pblk.0 + u64::from(len);
+        let is_all = |run: Run| run.pblk <= pblk && run.pblk.0 + u64::from(run.len) >= end;
+        if !own.is_some_and(is_all) {
+            self.note_partly_freed(handle, inode);
+        }
+        let Some(run) = own else {
             return Ok(cut_from);
         };
         self.blocks.free_run(handle, run)?;
