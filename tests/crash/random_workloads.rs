@@ -74,7 +74,10 @@ fn bigalloc_plan(seed: u64, kernel: bool) -> Plan {
     Plan {
         shape: Shape::BIGALLOC[(seed % Shape::BIGALLOC.len() as u64) as usize],
         direct_percent: if seed % 10 < 5 { 0 } else { 40 },
-        ..plan(seed, kernel && seed % 5 != 2)
+        // What e2fsck replays of fast commits leaves inodes unused that are in use.
+        sample_permille: if seed % 5 == 2 { 0 } else { 50 },
+        // The kernel here may have no quotas.
+        ..plan(seed, kernel && seed % 5 != 1)
     }
 }
 

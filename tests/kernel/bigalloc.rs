@@ -86,6 +86,17 @@ fn call(dir: &Path, op: &Op) -> Result<()> {
     Ok(())
 }
 
+/// A shape that the kernel of the machine mounts, which may have no quotas.
+fn without_quotas(seed: usize) -> Shape {
+    let shape = Shape::BIGALLOC[seed % Shape::BIGALLOC.len()];
+    let args = "-t ext4 -O bigalloc,orphan_file -C 16384 -b 1024 -N 2048 -J size=1";
+    let quotas = shape.mke2fs.is_some_and(|args| args.contains("quota"));
+    Shape {
+        mke2fs: if quotas { Some(args) } else { shape.mke2fs },
+        ..shape
+    }
+}
+
 /// Each does the same operations on an image that the other had before.
 fn both(shape: &Shape, seed: u64) -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -130,19 +141,7 @@ fn kernel_and_we_do_the_same() {
     require!(kernel_mounts());
     let runs = env_number("UEXT4_MODEL_RUNS", 5);
     for seed in 0..runs {
-        let shape = &Shape::BIGALLOC[seed as usize % Shape::BIGALLOC.len()];
-        // The kernel of the machine may have no quotas.
-        if shape.mke2fs.is_some_and(|args| args.contains("quota")) {
-            let shape = Shape {
-                mke2fs: Some("-t ext4 -O bigalloc,fast_commit -C 65536 -b 4096 -J size=4"),
-                ..*shape
-            };
-            both(&shape, seed)
-                .context(seed)
-                .context(shape.name)
-                .unwrap();
-            continue;
-        }
+        let shape = &without_quotas(seed as usize);
         both(shape, seed).context(seed).context(shape.name).unwrap();
     }
 }

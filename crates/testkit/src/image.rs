@@ -152,14 +152,14 @@ impl Shape {
             "-t ext4 -O bigalloc -C 16384 -b 4096 -J size=4",
         ),
         Shape::bigalloc(
-            "clusters of 16 KiB, blocks of 1 KiB, an orphan file",
+            "clusters of 16 KiB, blocks of 1 KiB, an orphan file, quotas",
             16 << 10,
-            "-t ext4 -O bigalloc,orphan_file -C 16384 -b 1024 -N 2048 -J size=1",
+            "-t ext4 -O bigalloc,orphan_file,quota -C 16384 -b 1024 -N 2048 -J size=1",
         ),
         Shape::bigalloc(
             "clusters of 64 KiB",
             64 << 10,
-            "-t ext4 -O bigalloc,fast_commit,quota -C 65536 -b 4096 -J size=4",
+            "-t ext4 -O bigalloc,fast_commit -C 65536 -b 4096 -J size=4",
         ),
         Shape::bigalloc(
             "clusters of 64 KiB, blocks of 1 KiB, no checksums",
