@@ -272,7 +272,8 @@ impl System {
             .filter(|g| geo.has_super(*g))
             .map(|g| u64::from(g.0) * u64::from(geo.blocks_per_group))
             .collect();
-        // Blocks of 1 KiB in clusters have one in front of the primary superblock, and none in front of the others.
+        // Blocks of 1 KiB in clusters have one in front of the primary superblock. None is in front of the others, but e2fsck
+        // expects the distance all the same.
         let boot = geo.desc_block(0).0 - u64::from(geo.first_data_block) - 1;
         let mut top_block = vec![0; geo.block_size as usize];
         for i in 0..u64::from(geo.reserved_gdt_blocks) {
@@ -281,7 +282,7 @@ impl System {
             put(&mut top_block, nr % per_block, at);
             let mut block = vec![0; geo.block_size as usize];
             for (j, offset) in backups.iter().enumerate() {
-                put(&mut block, j as u64, at - boot + offset);
+                put(&mut block, j as u64, at + offset);
             }
             self.blocks.push((Pblk(at), block));
         }
