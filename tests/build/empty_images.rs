@@ -200,7 +200,10 @@ fn every_feature_is_like_mke2fs() {
     let mut wrong = Vec::new();
     // Not every kernel mounts the last one, and projects need room in the inode.
     for list in FEATURES.iter().chain(&["project", "casefold"]) {
-        for (mib, block_size, inode_size) in [(40, 1024, 256), (300, 4096, 512)] {
+        // Several groups of clusters.
+        let large = list.contains("bigalloc").then_some((600, 1024, 256));
+        let sizes = [(40, 1024, 256), (300, 4096, 512)];
+        for (mib, block_size, inode_size) in sizes.into_iter().chain(large) {
             let mut options = options(mib * MIB, block_size);
             options.features = FeatureSet::parse(list).unwrap();
             options.inode_size = inode_size;
