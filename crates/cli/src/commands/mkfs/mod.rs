@@ -582,9 +582,7 @@ fn options(args: &Args) -> Result<BuildOptions> {
     if let Some(list) = &args.features {
         options.features = options.features.changed(list).map_err(failed)?;
     }
-    // No more inodes than clusters, unless asked for.
-    let ratio = options.inode_ratio.max(options.cluster_bytes());
-    options.inode_ratio = args.inode_ratio.map_or(ratio, narrow);
+    options.inode_ratio = inode_ratio(args, &options);
     let listed = args.journal_list.as_ref().and_then(|list| list.bytes);
     options.journal_size = args.journal_size.or(listed);
     for list in &args.extended {
@@ -597,6 +595,14 @@ fn options(args: &Args) -> Result<BuildOptions> {
         options.time = Some(time?);
     }
     Ok(options)
+}
+
+/// Bytes of the image for every inode: no more inodes than clusters, unless asked for.
+fn inode_ratio(args: &Args, options: &BuildOptions) -> u32 {
+    match args.inode_ratio {
+        Some(bytes) => u32::try_from(bytes).unwrap_or(u32::MAX),
+        None => options.inode_ratio.max(options.cluster_bytes()),
+    }
 }
 
 /// The directory that the image is in, if it is in one.
