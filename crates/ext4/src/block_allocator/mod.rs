@@ -360,26 +360,28 @@ impl BlockAllocator {
         let bits = self.block_bits(group)?;
         self.volume.access_group(handle, group)?;
         handle.access_native(&bits.buffer)?;
-        let len = self.clusters_of(run).len;
         let locked = self.lock(group);
-        let added = match self.cluster_bits {
-            0 => {
-                bitmap::assign_run(&bits.on_disk, first, len, true);
-                len
-            }
-            _ => (first..first + len)
-                .map(|bit| {
-                    bitmap::set(&bits.busy, bit);
-                    u32::from(bitmap::set(&bits.on_disk, bit))
-                })
-                .sum(),
-        };
+        let added = self.set_on_disk(bits, first, run);
         bits.mark_dirty();
         group.clear_flags(GroupFlags::BLOCK_UNINIT);
         if locked.is_some() {
             group.free_blocks.fetch_sub(added, Relaxed);
         }
         Ok(added)
+    }
+
+    /// Sets the bits of a run whose first is `first`; returns how many were clear.
+    fn set_on_disk(&self, bits: &BlockBits, first: u32, run: Run) -> u32 {
+        if self.cluster_bits == 0 {
+            bitmap::assign_run(&bits.on_disk, first, run.len, true);
+            return run.len;
+        }
+        let mut added = 0;
+        for bit in first..first + self.clusters_of(run).len {
+            bitmap::set(&bits.busy, bit);
+            added += u32::from(bitmap::set(&bits.on_disk, bit));
+        }
+        added
     }
 
     /// Makes just these blocks allocated, with their clusters, as far as they are not; calls `f` for the parts of the run, in
