@@ -150,10 +150,7 @@ fn kernel_and_we_do_the_same() {
 #[test]
 fn kernel_and_we_count_the_same() {
     require!(kernel_mounts());
-    for shape in Shape::BIGALLOC
-        .iter()
-        .filter(|shape| !shape.name.contains("64 KiB"))
-    {
+    for shape in (0..Shape::BIGALLOC.len()).map(without_quotas) {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("image");
         shape.make().unwrap().save_to(&image).unwrap();
