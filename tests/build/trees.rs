@@ -326,6 +326,8 @@ fn nasty_tree_in_every_format() {
         (4096, 256, "^resize_inode,^sparse_super,^metadata_csum"),
         (4096, 256, "^extent"),
         (1024, 256, "^extent,^64bit,^metadata_csum"),
+        (4096, 256, "bigalloc"),
+        (1024, 256, "bigalloc,^flex_bg,^64bit,quota"),
         (4096, 256, "^filetype"),
         (16384, 128, ""),
         (32768, 256, "^extent,^64bit"),

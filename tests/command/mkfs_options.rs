@@ -142,6 +142,7 @@ fn what_can_t_be_done_is_refused_with_a_reason() {
         (&["-l", "list"], "badblocks"),
         (&["-S"], "mke2fs -S"),
         (&["-C", "16384"], "bigalloc"),
+        (&["-O", "bigalloc", "-C", "5000"], "power of two"),
         (&["-o", "hurd"], "Linux"),
         (&["-r", "0"], "revision 1"),
         (&["-z", "undo"], "undo"),

@@ -69,6 +69,18 @@ fn large_values_plan(seed: u64, kernel: bool) -> Plan {
     }
 }
 
+/// Images with clusters of several blocks, of which a crash leaves as many in use as files have.
+fn bigalloc_plan(seed: u64, kernel: bool) -> Plan {
+    Plan {
+        shape: Shape::BIGALLOC[(seed % Shape::BIGALLOC.len() as u64) as usize],
+        direct_percent: if seed % 10 < 5 { 0 } else { 40 },
+        // What e2fsck replays of fast commits leaves inodes unused that are in use.
+        sample_permille: if seed % 5 == 2 { 0 } else { 50 },
+        // The kernel here may have no quotas.
+        ..plan(seed, kernel && seed % 5 != 1)
+    }
+}
+
 /// Images that keep quotas: usage is of the same moment as the inodes. The kernel here may have none.
 fn quota_plan(seed: u64, _kernel: bool) -> Plan {
     Plan {
@@ -159,6 +171,11 @@ fn crash_data_modes() {
 #[test]
 fn crash_inline_data() {
     run(env_number("UEXT4_CRASH_RUNS", 5), inline_plan);
+}
+
+#[test]
+fn crash_bigalloc() {
+    run(env_number("UEXT4_CRASH_RUNS", 5), bigalloc_plan);
 }
 
 #[test]

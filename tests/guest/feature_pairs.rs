@@ -15,11 +15,11 @@ const OF_THE_GUEST: [&str; 4] = ["quota", "project", "casefold", "verity"];
 const FILL: &str = "
 mkdir /disk /image; mount -t ext4 /dev/vda /disk
 for image in /disk/*.img; do
-  mount -t ext4 -o loop $image /image
+  mount -t ext4 -o loop $image /image || { dmesg | tail -n 2 > $image.before; continue; }
   /calls list /image > $image.before
   /calls fill /image/kernel $(cat $image.used)
   umount /image
-  mount -t ext4 -o loop,ro $image /image
+  mount -t ext4 -o loop,ro $image /image || { dmesg | tail -n 2 > $image.filled; continue; }
   /calls list /image > $image.filled
   umount /image
 done
@@ -30,7 +30,7 @@ echo done: all
 const LIST: &str = "
 mkdir /disk /image; mount -t ext4 /dev/vda /disk
 for image in /disk/*.img; do
-  mount -t ext4 -o loop,ro $image /image
+  mount -t ext4 -o loop,ro $image /image || { dmesg | tail -n 2 > $image.changed; continue; }
   /calls list /image > $image.changed
   umount /image
 done

@@ -31,13 +31,14 @@ fn crash_fast_commits_are_replayed_as_the_kernel_does() {
     assert!(compared > 0, "the kernel replayed none to compare with");
 }
 
-const FEATURES: [&str; 6] = [
+const FEATURES: [&str; 7] = [
     "fast_commit",
     "fast_commit,orphan_file",
     "fast_commit,^metadata_csum",
     "fast_commit,^metadata_csum,^64bit",
     "fast_commit,inline_data",
     "fast_commit,inline_data,^metadata_csum",
+    "fast_commit,bigalloc",
 ];
 
 fn features(seed: u64) -> &'static str {

@@ -1,5 +1,6 @@
 //! The same images used by us and by the kernel's ext4. Needs root and loop devices, and skips what it has not.
 
+mod bigalloc;
 mod block_map;
 mod calls;
 mod debugfs_journal;

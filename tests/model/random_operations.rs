@@ -67,6 +67,17 @@ fn reftest_large_values_with_remounts() {
     }
 }
 
+#[test]
+fn reftest_clusters_with_remounts() {
+    let runs = env_number("UEXT4_MODEL_RUNS", 15);
+    for seed in 0..runs {
+        let shape = Shape::BIGALLOC[seed as usize % Shape::BIGALLOC.len()];
+        let done = remounts(seed, shape);
+        done.with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+    }
+}
+
 /// What a server has.
 #[test]
 fn reftest_nbd_with_remounts() {
@@ -112,6 +123,12 @@ fn remounts(seed: u64, shape: Shape) -> Result<()> {
 #[test]
 fn stress_eight_threads() {
     stress_on(Shape::DEFAULT);
+}
+
+/// Files of several threads in clusters.
+#[test]
+fn stress_eight_threads_in_clusters() {
+    stress_on(Shape::BIGALLOC[2]);
 }
 
 /// Files leave their inodes, and values come and go, beside all others.
@@ -353,6 +370,20 @@ fn fault_no_space_with_inline_data() {
         let shape = Shape {
             bytes: 16 << 20,
             ..Shape::INLINE[seed as usize % Shape::INLINE.len()]
+        };
+        fill_and_empty(seed, shape)
+            .with_context(|| format!("seed {seed}, {}", shape.name))
+            .unwrap();
+    }
+}
+
+/// A block may be free in a cluster of its file where no cluster is.
+#[test]
+fn fault_no_space_with_clusters() {
+    for seed in 0..env_number("UEXT4_MODEL_RUNS", 5) {
+        let shape = Shape {
+            bytes: 24 << 20,
+            ..Shape::BIGALLOC[seed as usize % Shape::BIGALLOC.len()]
         };
         fill_and_empty(seed, shape)
             .with_context(|| format!("seed {seed}, {}", shape.name))

@@ -215,6 +215,9 @@ const PIECES: &str = "for t in ext4 ext2; do mke2fs -q -t $t -b 1024 $t.img 8M; 
 /// Install scripts: of distributions, and what they read back.
 pub const install_scripts: &[Line] = &[
     equal(EMPTY, "mke2fs -n -t ext4 t.img"),
+    equal(EMPTY, "mke2fs -t ext4 -O bigalloc -C 16384 t.img"),
+    equal(EMPTY, "mkfs.ext4 -q -O bigalloc -b 4096 -d ../tree t.img"),
+    equal(EMPTY, "mke2fs -q -t ext4 -C 16384 t.img; echo $?"),
     equal("truncate -s 9G t.img", "mke2fs -n t.img"),
     equal("truncate -s 700G t.img", "mkfs.ext4 -n -m 1 t.img"),
     equal(EMPTY, "mkfs.ext4 -v -T small t.img"),

@@ -4,7 +4,10 @@
 //! `UEXT4_REPAIR_IMAGES` sets how many images, over all shapes, and `UEXT4_SEED` where to start.
 
 use crate::support::{Base, contents::Contents, loss::losses, plan, plan_as, repaired, small};
-use crate::verifier::{e2fsck, have_tools, run, scratch, shapes::SHAPES};
+use crate::verifier::{
+    e2fsck, have_tools, run, scratch,
+    shapes::{CLUSTERED, SHAPES},
+};
 use uext4_testkit::prelude::*;
 
 /// What e2fsck makes of an image: its bytes if it can repair it; the flag says that it refuses it.
@@ -72,11 +75,28 @@ fn nothing_is_lost_that_e2fsck_keeps() {
     require!(have_tools());
     let images = env_number("UEXT4_REPAIR_IMAGES", 19);
     let seed = env_number("UEXT4_SEED", 1);
+    let shares = (0..SHAPES.len()).map(|shape| {
+        let share = (images + SHAPES.len() as u64 - 1 - shape as u64) / SHAPES.len() as u64;
+        (shape, share)
+    });
+    all_repaired(shares, seed);
+}
+
+#[test]
+fn nothing_is_lost_in_clusters() {
+    require!(have_tools());
+    let images = env_number("UEXT4_REPAIR_IMAGES", 6);
+    let shapes = SHAPES.len()..SHAPES.len() + CLUSTERED.len();
+    let shares = shapes.map(|shape| (shape, images.div_ceil(CLUSTERED.len() as u64)));
+    all_repaired(shares, env_number("UEXT4_SEED", 1));
+}
+
+/// Repairs so many images of each shape.
+fn all_repaired(shares: impl Iterator<Item = (usize, u64)>, seed: u64) {
     let dir = scratch();
     let path = dir.path().join("damaged.img");
     let (mut tried, mut failed) = (0, Vec::new());
-    for shape in 0..SHAPES.len() {
-        let share = (images + SHAPES.len() as u64 - 1 - shape as u64) / SHAPES.len() as u64;
+    for (shape, share) in shares {
         let base = Base::make(shape, dir.path());
         let original = Contents::read(base.bytes());
         for (bytes, name) in (0..share).filter_map(|i| base.damaged(seed, i)) {

@@ -2,7 +2,7 @@
 //!
 //! `UEXT4_MUTATIONS` sets the number of images for each shape, `UEXT4_SEED` where to start.
 
-use crate::support::shapes::{self, SHAPES};
+use crate::support::shapes::{self, CLUSTERED, SHAPES, Shape};
 use crate::support::*;
 use uext4_testkit::damage::{DamagedImage, mutate, targets_of};
 use uext4_testkit::require;
@@ -34,7 +34,9 @@ fn as_sharp_as_e2fsck() {
         .ok()
         .and_then(|v| v.parse::<usize>().ok());
     let shapes = (0..SHAPES.len()).filter(|n| only.is_none_or(|o| o == *n));
-    let wrong: Vec<String> = shapes.flat_map(|n| differences(n, seed)).collect();
+    let wrong: Vec<String> = shapes
+        .flat_map(|n| differences(&SHAPES[n], n, seed))
+        .collect();
     assert!(
         wrong.is_empty(),
         "{} differences:\n{}",
@@ -43,9 +45,19 @@ fn as_sharp_as_e2fsck() {
     );
 }
 
+#[test]
+fn as_sharp_as_e2fsck_with_clusters() {
+    require!(have_tools());
+    let seed = number("UEXT4_SEED", 1);
+    let shapes = (SHAPES.len()..).zip(CLUSTERED);
+    let wrong: Vec<String> = shapes
+        .flat_map(|(n, shape)| differences(shape, n, seed))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// Damages an image of one shape many times and says where the verdicts differ.
-fn differences(n: usize, seed: u64) -> Vec<String> {
-    let shape = &SHAPES[n];
+fn differences(shape: &Shape, n: usize, seed: u64) -> Vec<String> {
     let options = shape.options;
     let dir = scratch();
     let path = shapes::make(shape, dir.path(), 300);

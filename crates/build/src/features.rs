@@ -30,6 +30,7 @@ const MORE_INCOMPAT: Incompat = Incompat::META_BG
 const MORE_RO_COMPAT: RoCompat = RoCompat::GDT_CSUM
     .union(RoCompat::PROJECT)
     .union(RoCompat::QUOTA)
+    .union(RoCompat::BIGALLOC)
     .union(RoCompat::VERITY);
 
 const COMPAT: Compat = Compat::HAS_JOURNAL
@@ -152,6 +153,9 @@ impl FeatureSet {
         if self.incompat.contains(Incompat::META_BG) && self.compat.contains(Compat::RESIZE_INODE) {
             return Err(MkfsError::Conflict("meta_bg", "resize_inode"));
         }
+        if self.has_clusters() && !self.incompat.contains(Incompat::EXTENT) {
+            return Err(MkfsError::Conflict("bigalloc", "^extent"));
+        }
         if self.ro_compat.contains(RoCompat::QUOTA) && self.incompat.contains(Incompat::EA_INODE) {
             return Err(MkfsError::Conflict("quota", "ea_inode"));
         }
@@ -199,6 +203,11 @@ impl FeatureSet {
         self.compat.contains(Compat::ORPHAN_FILE)
     }
 
+    /// Whether blocks are allocated in clusters.
+    pub(crate) fn has_clusters(&self) -> bool {
+        self.ro_compat.contains(RoCompat::BIGALLOC)
+    }
+
     pub(crate) fn has_metadata_csum(&self) -> bool {
         self.ro_compat.contains(RoCompat::METADATA_CSUM)
     }
@@ -228,7 +237,11 @@ mod tests {
     fn refuses_by_name() {
         let error = |list| FeatureSet::parse(list).unwrap_err().to_string();
         assert_eq!(error("frob"), "feature \"frob\" is unknown");
-        assert_eq!(error("bigalloc"), "feature bigalloc is not supported");
+        assert_eq!(error("journal_dev"), "feature journal_dev is not supported");
+        assert_eq!(
+            error("bigalloc,^extent"),
+            "features bigalloc and ^extent can't go together"
+        );
         assert_eq!(
             error("meta_bg"),
             "features meta_bg and resize_inode can't go together"

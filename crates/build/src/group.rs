@@ -113,6 +113,7 @@ impl<'a> GroupWriter<'a> {
 
     fn block_bitmap(&mut self, desc: &mut GroupDesc, g: GroupNo, lazy: bool) -> Result<()> {
         let (layout, geo) = (&self.plan.layout, self.plan.layout.geo());
+        let cluster = u64::from(geo.cluster_ratio);
         let (first, count) = (
             geo.group_first_block(g).0,
             u64::from(geo.blocks_in_group(g)),
@@ -122,24 +123,35 @@ impl<'a> GroupWriter<'a> {
         for run in self.plan.space.runs_within(first, first + count) {
             clear_bits(
                 &mut self.bitmap,
-                run.start - first,
-                run.start - first + run.len,
+                (run.start - first) / cluster,
+                (run.start - first + run.len) / cluster,
             );
-            free += run.len;
+            free += run.len / cluster;
         }
         desc.free_blocks = free as u32;
-        let own = [
+        let mut own = [
+            (Pblk(first), u64::from(geo.base_meta_blocks(g))),
             (desc.block_bitmap, 1),
             (desc.inode_bitmap, 1),
             (desc.inode_table, u64::from(geo.itable_blocks_per_group)),
         ];
-        let inside = |(at, len): &(Pblk, u64)| {
+        own.sort_unstable();
+        // The clusters of the group that they are in, which some may share.
+        let mut done = 0;
+        let mut inside = |(at, len): &(Pblk, u64)| {
             let (from, to) = (at.0.max(first), (at.0 + len).min(first + count));
-            to.saturating_sub(from)
+            let (from, to) = (from.saturating_sub(first), to.saturating_sub(first));
+            let from = (from / cluster).max(done);
+            done = done.max(to.div_ceil(cluster));
+            done.saturating_sub(from)
         };
-        let own: u64 = own.iter().map(inside).sum();
-        let fixed = own + u64::from(geo.base_meta_blocks(g));
-        if lazy && free + fixed == count && g.0 + 1 < geo.groups_count {
+        let fixed: u64 = own
+            .iter()
+            .filter(|(_, len)| *len > 0)
+            .map(&mut inside)
+            .sum();
+        let clusters = u64::from(geo.clusters_in_group(g));
+        if lazy && free + fixed == clusters && g.0 + 1 < geo.groups_count {
             desc.flags |= GroupFlags::BLOCK_UNINIT;
             return Ok(());
         }

@@ -127,6 +127,7 @@ impl Layout {
             }
         }
         let groups = place_groups(geo, &mut space).ok_or_else(|| full("the inode table"))?;
+        let space = space.in_clusters(geo.cluster_ratio);
         Ok(Layout {
             features,
             groups,
@@ -185,8 +186,9 @@ fn journal(options: &MkfsOptions, wanted: FeatureSet, blocks: u64) -> Result<(Fe
 /// Rounds everything as mke2fs does, and leaves out a last group that is too short.
 fn sizes(options: &MkfsOptions, features: &FeatureSet, request: Request) -> Result<Sizes> {
     let block_size = u64::from(options.block_size);
-    let first = u64::from(block_size == 1024);
-    let (mut blocks, inodes) = (request.blocks, request.inodes.max(16));
+    let cluster = u64::from(options.cluster_ratio());
+    let first = u64::from(block_size == 1024 && !features.has_clusters());
+    let (mut blocks, inodes) = (request.blocks / cluster * cluster, request.inodes.max(16));
     let limit = if features.incompat.contains(Incompat::BIT64) {
         1 << 48
     } else {
@@ -247,15 +249,16 @@ fn too_many_inodes(inodes: u64) -> MkfsError {
 
 /// As many as asked for, or as a block bitmap has bits, but fewer where there would be too few groups for the inodes.
 fn blocks_per_group(options: &MkfsOptions, blocks: u64, inodes: u64) -> Option<u64> {
+    let cluster = u64::from(options.cluster_ratio());
     let bits = u64::from(options.blocks_per_group_max());
-    let most = options.blocks_per_group.map_or(bits, u64::from);
+    let most = options.blocks_per_group.map_or(bits, u64::from) * cluster;
     let groups = inodes.div_ceil(u64::from(options.block_size) * 8);
     let per_group = if groups <= blocks.div_ceil(most) {
         most
     } else {
-        (blocks / groups / 8 * 8).min(most)
+        (blocks / groups / (8 * cluster) * 8 * cluster).min(most)
     };
-    (per_group >= 256).then_some(per_group)
+    (per_group >= 256 * cluster).then_some(per_group)
 }
 
 /// Whole blocks of inode table, and a multiple of eight for the bitmap.
@@ -320,7 +323,9 @@ fn group_metadata(options: &MkfsOptions, features: &FeatureSet, sizes: &Sizes, g
     } else {
         0
     };
-    2 + table + u64::from(has_super) + descs
+    // The block in front of the superblock.
+    let boot = u64::from(group == 0 && options.block_size == 1024 && features.has_clusters());
+    2 + table + u64::from(has_super) + descs + boot
 }
 
 /// Groups with backups, with `sparse_super2`: the second and the last.
@@ -360,9 +365,10 @@ fn raw_superblock(
     raw.set_reserved_blocks_count(sizes.reserved);
     raw.first_data_block = (sizes.first as u32).into();
     raw.log_block_size = log_block_size.into();
-    raw.log_cluster_size = log_block_size.into();
+    let cluster = options.cluster_ratio();
+    raw.log_cluster_size = (log_block_size + cluster.trailing_zeros()).into();
     raw.blocks_per_group = (sizes.per_group as u32).into();
-    raw.clusters_per_group = raw.blocks_per_group;
+    raw.clusters_per_group = ((sizes.per_group / u64::from(cluster)) as u32).into();
     raw.inodes_per_group = (sizes.inodes_per_group as u32).into();
     raw.max_mnt_count = u16::MAX.into();
     raw.magic = uext4_ondisk::EXT4_MAGIC.into();
@@ -439,18 +445,29 @@ fn place_groups(geo: &Geometry, space: &mut Space) -> Option<Vec<GroupPlace>> {
     let flex = 1usize << geo.log_groups_per_flex;
     let table = u64::from(geo.itable_blocks_per_group);
     for (i, chunk) in places.chunks_mut(flex).enumerate() {
-        let from = geo.group_first_block(GroupNo((i * flex) as u32)).0;
+        let first = geo.group_first_block(GroupNo((i * flex) as u32)).0;
+        let (from, apart) = first_places(geo, chunk.len(), space, first);
         for place in chunk.iter_mut() {
             place.block_bitmap = space.take_contiguous(from, 1)?;
         }
         for place in chunk.iter_mut() {
-            place.inode_bitmap = space.take_contiguous(from, 1)?;
+            place.inode_bitmap = space.take_contiguous(from + apart, 1)?;
         }
         for place in chunk.iter_mut() {
-            place.inode_table = space.take_contiguous(from, table)?;
+            place.inode_table = space.take_contiguous(from + 2 * apart, table)?;
         }
     }
     Some(places)
+}
+
+/// Where the places of a flex group are searched from, and how far those of a group that is alone in it are apart: with clusters
+/// that shows in what is free.
+fn first_places(geo: &Geometry, groups: usize, space: &Space, from: u64) -> (u64, u64) {
+    let free = space.runs_within(from, geo.blocks_count).next();
+    match (geo.cluster_ratio, groups, free) {
+        (2.., 1, Some(run)) => (run.start, 1 << geo.log_groups_per_flex),
+        _ => (from, 0),
+    }
 }
 
 #[cfg(test)]

@@ -157,6 +157,7 @@ impl Needs {
         lost_and_found: NodeId,
     ) -> Result<Needs> {
         let mut needs = Needs::default();
+        let cluster = u64::from(options.cluster_ratio());
         if !tree.xattrs.is_empty() && !options.features.compat.contains(Compat::EXT_ATTR) {
             let what = "extended attributes need the feature ext_attr";
             return Err(MkfsError::unfit(tree.root.clone(), what));
@@ -183,7 +184,7 @@ impl Needs {
                     let divided = format.dir.divide(entries.len(), &name, &hash, list_blocks);
                     let layout = divided.map_err(|_| tree.unfit(id, "too many names"))?;
                     let blocks = layout.as_ref().map_or(1, |l| u64::from(l.blocks()));
-                    needs.blocks += blocks;
+                    needs.blocks += blocks.next_multiple_of(cluster);
                     if Mapping::of(&options.features) == Mapping::Blocks {
                         let run = std::iter::once((0, blocks));
                         needs.blocks += blockmap::index_blocks(run, format.block_size);
@@ -193,11 +194,11 @@ impl Needs {
                     }
                 }
                 Kind::Regular(_) => needs.add_file(options, format, tree, id)?,
-                Kind::Symlink(_) => needs.add_symlink(format, tree, id)?,
+                Kind::Symlink(_) => needs.add_symlink(options, format, tree, id)?,
                 Kind::Device(_) | Kind::Other => {}
             }
         }
-        needs.add_xattrs(format, tree)?;
+        needs.add_xattrs(options, format, tree)?;
         Ok(needs)
     }
 
@@ -208,10 +209,14 @@ impl Needs {
         tree: &Tree,
         id: NodeId,
     ) -> Result<()> {
-        let (mut blocks, mut extents) = (0, 0);
+        let (mut blocks, mut extents, mut covered) = (0, 0, 0);
+        let cluster = u64::from(options.cluster_ratio());
         let verity = verity_piece(tree, id);
         for piece in pieces(tree, id, format.block_size).chain(verity) {
-            blocks += piece.len;
+            // Pieces may share a cluster.
+            let first = covered.max(piece.lblk / cluster);
+            covered = (piece.lblk + piece.len).div_ceil(cluster);
+            blocks += covered.saturating_sub(first) * cluster;
             extents += piece.len.div_ceil(32768);
         }
         let mapping = Mapping::of(&options.features);
@@ -233,7 +238,7 @@ impl Needs {
             Mapping::Extents => {
                 // Metadata that lies in the way may cut a few more extents.
                 let cut = if blocks > 32768 { extents + 8 } else { extents };
-                extents::tree_blocks(cut as usize, format.block_size) as u64
+                extents::tree_blocks(cut as usize, format.block_size) as u64 * cluster
             }
             Mapping::Blocks => {
                 let runs = pieces(tree, id, format.block_size).map(|p| (p.lblk, p.len));
@@ -243,18 +248,24 @@ impl Needs {
         Ok(())
     }
 
-    fn add_symlink(&mut self, format: &Format, tree: &Tree, id: NodeId) -> Result<()> {
+    fn add_symlink(
+        &mut self,
+        options: &MkfsOptions,
+        format: &Format,
+        tree: &Tree,
+        id: NodeId,
+    ) -> Result<()> {
         let size = tree.node(id).attributes.size;
         if size == 0 || size >= u64::from(format.block_size) {
             let what = format!("target of {size} bytes does not fit a block");
             return Err(tree.unfit(id, what));
         }
-        self.blocks += u64::from(!is_fast_symlink(size));
+        self.blocks += u64::from(!is_fast_symlink(size)) * u64::from(options.cluster_ratio());
         Ok(())
     }
 
     /// Files may share a list; each has a block of its own.
-    fn add_xattrs(&mut self, format: &Format, tree: &Tree) -> Result<()> {
+    fn add_xattrs(&mut self, options: &MkfsOptions, format: &Format, tree: &Tree) -> Result<()> {
         let (inode_size, extra) = (format.inode_size, format.extra_isize);
         let divide = |list| xattrs::divide(list, inode_size, extra, format.block_size);
         let divided: Vec<Option<Divided>> = tree.xattrs.iter().map(divide).collect();
@@ -266,7 +277,8 @@ impl Needs {
                 let what = "extended attributes do not fit an inode and a block";
                 return Err(tree.unfit(id, what));
             };
-            self.blocks += u64::from(!divided.block.is_empty());
+            let has_block = u64::from(!divided.block.is_empty());
+            self.blocks += has_block * u64::from(options.cluster_ratio());
         }
         // Lists that no node has need no place.
         self.xattrs = divided.into_iter().map(Option::unwrap_or_default).collect();

@@ -44,6 +44,8 @@ pub struct MkfsOptions {
     pub spare: Spare,
     /// Bytes of a block: a power of two from 1024 to 65536. Linux mounts more than a page, 4096 on x86, since version 6.19.
     pub block_size: u32,
+    /// Bytes of a cluster, with the feature `bigalloc`: a power of two from the block size to 128 MiB; `None` means 16 blocks.
+    pub cluster_size: Option<u32>,
     /// Bytes of an inode: a power of two from 128 to the block size.
     pub inode_size: u16,
     /// Number of inodes, rounded to fill the inode tables; `None` takes it from `inode_ratio`, or from
@@ -69,7 +71,7 @@ pub struct MkfsOptions {
     /// time given the image is to be reproducible: what a tree's file was changed at is that time at
     /// the latest, and its other times, which no copy of the tree keeps, are the same.
     pub time: Option<i64>,
-    /// Blocks of a group, a multiple of 8 from 256 to the bits of a block; `None` means the most. Groups are
+    /// Blocks of a group, with `bigalloc` clusters, a multiple of 8 from 256 to the bits of a block; `None` means the most. Groups are
     /// smaller where there would be too few for the inodes.
     pub blocks_per_group: Option<u32>,
     /// Groups whose metadata lies together, a power of two.
@@ -128,6 +130,7 @@ impl Default for MkfsOptions {
             find_size: false,
             spare: Spare::default(),
             block_size: 4096,
+            cluster_size: None,
             inode_size: 256,
             inodes: None,
             inode_ratio: 16384,
@@ -165,7 +168,40 @@ impl Default for MkfsOptions {
     }
 }
 
+/// Blocks of a cluster unless an option says otherwise, and the most bytes.
+const CLUSTER_BLOCKS: u32 = 16;
+const CLUSTER_MAX: u32 = 128 << 20;
+
 impl MkfsOptions {
+    /// Bytes of a cluster; of a block without `bigalloc`.
+    pub fn cluster_bytes(&self) -> u32 {
+        self.block_size.saturating_mul(self.cluster_ratio())
+    }
+
+    /// Blocks of a cluster; 1 without `bigalloc`.
+    pub(crate) fn cluster_ratio(&self) -> u32 {
+        match (self.features.has_clusters(), self.cluster_size) {
+            (false, _) => 1,
+            (true, None) => CLUSTER_BLOCKS,
+            (true, Some(bytes)) => (bytes / self.block_size).max(1),
+        }
+    }
+
+    fn check_cluster(&self) -> Result<()> {
+        let Some(bytes) = self.cluster_size else {
+            return Ok(());
+        };
+        if !self.features.has_clusters() {
+            let why = "the feature bigalloc, which it needs";
+            return Err(MkfsError::option("cluster size", bytes, why));
+        }
+        if !bytes.is_power_of_two() || !(self.block_size..=CLUSTER_MAX).contains(&bytes) {
+            let why = "a power of two from the block size to 128 MiB";
+            return Err(MkfsError::option("cluster size", bytes, why));
+        }
+        Ok(())
+    }
+
     /// The most blocks, and inodes, of a group: a bitmap has as many bits, and a descriptor counts them in 16.
     pub(crate) fn blocks_per_group_max(&self) -> u32 {
         (self.block_size * 8).min(GROUP_MAX)
@@ -181,6 +217,7 @@ impl MkfsOptions {
             let why = "a power of two from 1024 to 65536";
             return Err(MkfsError::option("block size", self.block_size, why));
         }
+        self.check_cluster()?;
         let inode = u32::from(self.inode_size);
         if inode < 128 || !inode.is_power_of_two() || inode > self.block_size {
             let why = "a power of two from 128 to the block size";

@@ -14,7 +14,7 @@ use crate::extents::{self, Root};
 use crate::layout::Layout;
 use crate::mapping::Mapping;
 use crate::measure::{self, Needs, Piece};
-use crate::space::Space;
+use crate::space::{Run, Space};
 use crate::tree::{Kind, NodeId, Tree};
 
 /// Blocks of a file that are copied at once at most.
@@ -116,6 +116,8 @@ pub(crate) struct Placer<'a> {
     layout: &'a Layout,
     block_size: u32,
     space: &'a mut Space,
+    /// The last cluster that data got: of a node, its first block in the file, and on disk.
+    last_cluster: Option<(NodeId, u64, u64)>,
     out: Places,
 }
 
@@ -138,6 +140,7 @@ impl<'a> Placer<'a> {
             layout,
             block_size: layout.geo().block_size,
             space,
+            last_cluster: None,
             out: Places {
                 inos: vec![Ino::NONE; tree.nodes.len()],
                 order: Vec::with_capacity(tree.nodes.len()),
@@ -227,12 +230,13 @@ impl<'a> Placer<'a> {
 
     fn xattr_block(&mut self, id: NodeId) -> Result<()> {
         let mut block = Pblk(0);
+        let cluster = self.space.cluster();
         if !self.space.take_first(1, |run| block = Pblk(run.start)) {
             return Err(self.full());
         }
         let place = &mut self.out.places[id.at()];
         place.xattr_block = block;
-        place.blocks += 1;
+        place.blocks += cluster;
         self.out.items.push(Item {
             pblk: block,
             lblk: 0,
@@ -246,9 +250,8 @@ impl<'a> Placer<'a> {
     /// Takes the blocks of a piece; `content` is written there with the data of all files.
     fn take(&mut self, id: NodeId, piece: Piece, content: Option<Content>) -> Result<()> {
         let from = self.out.places[id.at()].first_extent as usize;
-        let mut lblk = piece.lblk;
         let (extents, items) = (&mut self.out.extents, &mut self.out.items);
-        let ok = self.space.take_first(piece.len, |run| {
+        let mut add = |lblk: u64, run: Run| {
             extents::push_run(extents, from, lblk, run);
             let mut done = 0;
             while let Some(content) = content
@@ -264,12 +267,38 @@ impl<'a> Placer<'a> {
                 });
                 done += len;
             }
-            lblk += run.len;
+        };
+        let (mut lblk, end) = (piece.lblk, piece.lblk + piece.len);
+        let cluster = self.space.cluster();
+        // The rest of a cluster that the piece before begins in.
+        if let Some((node, first, pblk)) = self.last_cluster
+            && node == id
+            && lblk < first + cluster
+        {
+            let upto = end.min(first + cluster);
+            let (start, len) = (pblk + (lblk - first), upto - lblk);
+            add(lblk, Run { start, len });
+            lblk = upto;
+        }
+        if lblk == end {
+            return Ok(());
+        }
+        let mut at = lblk - lblk % cluster;
+        let blocks = end.next_multiple_of(cluster) - at;
+        let last = &mut self.last_cluster;
+        let ok = self.space.take_first(blocks, |run| {
+            let (first, upto) = (at.max(lblk), (at + run.len).min(end));
+            if first < upto {
+                let (start, len) = (run.start + (first - at), upto - first);
+                add(first, Run { start, len });
+            }
+            at += run.len;
+            *last = Some((id, at - cluster, run.start + run.len - cluster));
         });
         if !ok {
             return Err(self.full());
         }
-        self.out.places[id.at()].blocks += piece.len;
+        self.out.places[id.at()].blocks += blocks;
         Ok(())
     }
 
@@ -284,8 +313,10 @@ impl<'a> Placer<'a> {
             return Ok(());
         }
         let mut places = Vec::with_capacity(n);
-        let taken = self.space.take_first(n as u64, |run| {
-            places.extend((run.start..run.start + run.len).map(Pblk));
+        let cluster = self.space.cluster();
+        let taken = self.space.take_first(n as u64 * cluster, |run| {
+            let blocks = run.start..run.start + run.len;
+            places.extend(blocks.step_by(cluster as usize).map(Pblk));
         });
         if !taken {
             return Err(self.full());
@@ -295,7 +326,7 @@ impl<'a> Placer<'a> {
         let tree = mapping.build(list, self.block_size, seed, &places);
         self.out.roots.insert(id, tree.root);
         self.out.tree_blocks.extend(tree.blocks);
-        self.out.places[id.at()].blocks += n as u64;
+        self.out.places[id.at()].blocks += n as u64 * cluster;
         Ok(())
     }
 }

@@ -381,7 +381,9 @@ impl Fit<'_> {
                 more += short.max(8);
                 continue;
             }
-            let system = u64::from(layout.journal_blocks) + u64::from(layout.orphan_blocks) + 1;
+            let cluster = u64::from(layout.geo().cluster_ratio);
+            let files = [layout.journal_blocks, layout.orphan_blocks, 1].map(u64::from);
+            let system: u64 = files.iter().map(|n| n.next_multiple_of(cluster)).sum();
             let missing = (wanted + system).saturating_sub(layout.space.free());
             let cut = blocks - layout.geo().blocks_count;
             if missing == 0 {

@@ -124,8 +124,10 @@ impl System {
         let n = mapping.tree_blocks(&list, block_size) as u64;
         let mut places = Vec::new();
         if n > 0 {
-            for run in Self::take(layout, space, 0, n)? {
-                places.extend((run.start..run.start + run.len).map(Pblk));
+            let cluster = space.cluster();
+            for run in Self::take(layout, space, 0, n * cluster)? {
+                let blocks = run.start..run.start + run.len;
+                places.extend(blocks.step_by(cluster as usize).map(Pblk));
             }
         }
         let seed = layout.features.has_metadata_csum();
@@ -135,7 +137,9 @@ impl System {
         file.inode.i_block = tree.root;
         file.inode.flags = mapping.flags();
         file.inode.size = lblk * u64::from(block_size);
-        file.inode.blocks = (lblk + n) * u64::from(block_size / 512);
+        let cluster = space.cluster();
+        let blocks = lblk.next_multiple_of(cluster) + n * cluster;
+        file.inode.blocks = blocks * u64::from(block_size / 512);
         Ok(())
     }
 
@@ -268,10 +272,13 @@ impl System {
             .filter(|g| geo.has_super(*g))
             .map(|g| u64::from(g.0) * u64::from(geo.blocks_per_group))
             .collect();
+        // Blocks of 1 KiB in clusters have one in front of the primary superblock. None is in front of the others, but e2fsck
+        // expects the distance all the same.
+        let boot = geo.desc_block(0).0 - u64::from(geo.first_data_block) - 1;
         let mut top_block = vec![0; geo.block_size as usize];
         for i in 0..u64::from(geo.reserved_gdt_blocks) {
             let nr = u64::from(geo.desc_blocks) + i;
-            let at = u64::from(geo.first_data_block) + 1 + nr;
+            let at = boot + u64::from(geo.first_data_block) + 1 + nr;
             put(&mut top_block, nr % per_block, at);
             let mut block = vec![0; geo.block_size as usize];
             for (j, offset) in backups.iter().enumerate() {
@@ -290,7 +297,7 @@ impl System {
             }));
         }
         let blocks = 1 + reserved * (1 + backups.len() as u64);
-        inode.blocks = blocks * u64::from(geo.block_size / 512);
+        inode.blocks = blocks * (geo.cluster_size() / 512);
         inode.size = (DIRECT + per_block + per_block * per_block) * u64::from(geo.block_size);
         self.inodes.push((Ino::RESIZE, inode));
         Ok(())

@@ -204,7 +204,11 @@ impl Plan {
         let raw = self.superblock();
         for g in (0..geo.groups_count).rev().map(GroupNo) {
             let has_super = geo.has_super(g);
-            let first = self.offset(geo.group_first_block(g).0);
+            // With blocks of 1 KiB in clusters, the first group begins with one in front of the superblock.
+            let first = match g.0 {
+                0 if geo.block_size == 1024 => SUPERBLOCK_OFFSET,
+                _ => self.offset(geo.group_first_block(g).0),
+            };
             let descs = self.descs_of(g, &table);
             let after = u64::from(has_super) * u64::from(geo.block_size);
             if !descs.is_empty() {
@@ -239,7 +243,9 @@ impl Plan {
         raw.set_free_blocks_count(self.space.free());
         let free = self.layout.geo().inodes_count - self.last_ino().0;
         raw.free_inodes_count = free.into();
-        let overhead = self.layout.overhead + u64::from(self.layout.journal_blocks);
+        let cluster = u64::from(self.layout.geo().cluster_ratio);
+        let journal = u64::from(self.layout.journal_blocks).div_ceil(cluster);
+        let overhead = self.layout.overhead / cluster + journal;
         raw.overhead_clusters = (overhead as u32).into();
         let find = |ino| self.system.inodes.iter().find(|(i, _)| *i == ino);
         if let Some((_, inode)) = find(uext4_ondisk::Ino::JOURNAL) {

@@ -335,8 +335,25 @@ fn group_ranges(cx: &Context<'_>, group: GroupNo, out: &mut Vec<MetaRange>) {
     }
 }
 
+/// Reports blocks that two kinds of metadata are in, where those may share clusters.
+fn check_overlaps(ranges: &[MetaRange], faults: &mut Faults) {
+    let mut sorted: Vec<&MetaRange> = ranges.iter().filter(|r| r.start < r.end).collect();
+    sorted.sort_by_key(|r| (r.start, r.end));
+    let mut end = 0;
+    for r in sorted {
+        if r.start < end {
+            let fault = Fault::new(FaultKind::MetadataOverlap).group(r.group);
+            faults.push(fault.pblk(Pblk(r.start)).detail(r.what));
+        }
+        end = end.max(r.end);
+    }
+}
+
 /// Claims metadata; with clusters, neighbours may share one.
 fn claim(cx: &Context<'_>, ranges: &[MetaRange], faults: &mut Faults) {
+    if cx.geo.cluster_ratio > 1 {
+        check_overlaps(ranges, faults);
+    }
     for r in ranges {
         let end = r.end.min(cx.geo.blocks_count);
         if end < r.end {

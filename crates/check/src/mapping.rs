@@ -202,7 +202,10 @@ impl Scanner<'_, '_> {
                 .push(fault.detail(format_args!("file block {}", e.lblk)));
         }
         m.place(u64::from(e.lblk.0), e.pblk, u64::from(e.len));
-        let fresh = self.data(m, e.pblk, u64::from(e.len));
+        let mut fresh = self.data(m, e.pblk, u64::from(e.len));
+        if !self.is_in_place(e) {
+            fresh &= self.claim(m.ino, e.pblk, u64::from(e.len));
+        }
         if m.file_type == FileType::Directory && fresh {
             for i in 0..u32::from(e.len) {
                 self.dir_blocks.push(DirBlockFound {
@@ -212,6 +215,13 @@ impl Scanner<'_, '_> {
             }
         }
         m.complete &= fresh;
+    }
+
+    /// Whether blocks have the place in their clusters that they have in those of the file. Others are claimed twice: they need
+    /// clusters of their own.
+    fn is_in_place(&self, e: &Extent) -> bool {
+        let mask = u64::from(self.cx.geo.cluster_ratio) - 1;
+        (e.pblk.0 ^ u64::from(e.lblk.0)) & mask == 0
     }
 
     /// Claims data blocks and counts them; a cluster counts once however many blocks of it follow.

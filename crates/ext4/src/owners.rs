@@ -6,7 +6,7 @@
 //! # Locking
 //! `quota_file`, from before the handle that adds an entry to its end.
 
-use crate::block_allocator::BlockAllocator;
+use crate::block_allocator::{BlockAllocator, Goal};
 use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
 use crate::inode_table::InodeTable;
@@ -202,15 +202,15 @@ impl Owners {
         let inode = self.inodes.get_inode(file.ino)?;
         let missing = self.missing_blocks(file, &plan);
         let mut runs = Vec::new();
-        for _ in &missing {
-            let goal = self.blocks.goal_of(file.ino);
+        for lblk in &missing {
+            let goal = self.goal_beside(&inode, *lblk, &missing, &runs)?;
             let reserved = self.blocks.reserve_blocks(goal, 1, true);
             let reserved = reserved.and_then(|run| {
                 runs.push(run);
                 self.volume.allocate_on_host(run)
             });
             if let Err(why) = reserved {
-                runs.iter().for_each(|run| self.blocks.unreserve(*run));
+                self.blocks.unreserve_all(&runs);
                 return Err(why);
             }
         }
@@ -313,6 +313,26 @@ impl Owners {
         missing
     }
 
+    /// Where a missing block of the file goes: beside those of its cluster that the file has, or is to get in `runs`.
+    fn goal_beside(&self, inode: &Inode, lblk: u32, missing: &[u32], runs: &[Run]) -> Result<Goal> {
+        let goal = self.mapping.data_goal(inode, Lblk(lblk))?;
+        let bits = self.volume.geometry().cluster_bits();
+        let mut others = missing.iter().zip(runs);
+        let beside = others.find(|(other, _)| **other >> bits == lblk >> bits);
+        let has_cluster = beside.map(|(other, run)| Run {
+            pblk: Pblk(
+                run.pblk
+                    .0
+                    .saturating_add_signed(i64::from(lblk) - i64::from(*other)),
+            ),
+            len: 1,
+        });
+        Ok(Goal {
+            has_cluster: has_cluster.or(goal.has_cluster),
+            ..goal
+        })
+    }
+
     /// Gives the file reserved blocks. Each step leaves a file that is right by itself.
     fn extend_file(
         &self,
@@ -326,15 +346,15 @@ impl Owners {
         for (i, (lblk, run)) in missing.iter().zip(runs).enumerate() {
             let mapped = self.mapping.map_run(handle, inode, Lblk(*lblk), *run, true);
             if let Err(why) = mapped {
-                for run in runs.iter().skip(i) {
-                    self.blocks.unreserve_after(&why, *run);
+                if !matches!(why, Ext4Error::Journal(_)) {
+                    self.blocks.unreserve_all(runs.get(i..).unwrap_or_default());
                 }
                 return Err(why);
             }
-            self.blocks.publish_run(handle, *run)?;
+            let added = self.blocks.publish_run(handle, *run)?;
             self.table.update_inode(inode, handle, |disk| {
                 disk.size = disk.size.max((u64::from(*lblk) + 1) * size);
-                disk.blocks += size / 512;
+                disk.blocks += self.blocks.sectors_of(added);
             })?;
             let buffer = self.volume.cache().get_unread(run.pblk.0);
             buffer.set_kind(kinds::QUOTA_FILE, file.seed(Lblk(*lblk)));

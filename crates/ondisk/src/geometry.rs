@@ -355,6 +355,24 @@ impl Geometry {
         self.blocks_in_group(g).div_ceil(self.cluster_ratio)
     }
 
+    /// Clusters in the file system.
+    #[inline]
+    pub fn clusters_count(&self) -> u64 {
+        self.blocks_count.div_ceil(u64::from(self.cluster_ratio))
+    }
+
+    /// Binary logarithm of the number of blocks in a cluster.
+    #[inline]
+    pub fn cluster_bits(&self) -> u32 {
+        self.cluster_ratio.trailing_zeros()
+    }
+
+    /// Bytes in a cluster.
+    #[inline]
+    pub fn cluster_size(&self) -> u64 {
+        u64::from(self.block_size) << self.cluster_bits()
+    }
+
     /// True if the group starts with a superblock.
     pub fn has_super(&self, g: GroupNo) -> bool {
         let n = g.0;

@@ -48,7 +48,8 @@ impl<'g> ResizeMap<'g> {
 
     /// The reserved blocks of group 0.
     fn places(&self) -> impl Iterator<Item = u64> + use<'g> {
-        let (geo, first) = (self.geo, u64::from(self.geo.first_data_block) + 1);
+        // Blocks of 1 KiB in clusters have one in front of the superblock.
+        let (geo, first) = (self.geo, u64::from(self.geo.block_size == 1024) + 1);
         let first = first.saturating_add(geo.desc_blocks.into());
         (0..geo.reserved_gdt_blocks).map(move |i| first.saturating_add(i.into()))
     }
@@ -73,7 +74,7 @@ impl<'g> ResizeMap<'g> {
     pub fn sectors(&self) -> u64 {
         let each = 1 + self.distances.len() as u64;
         let blocks = 1 + u64::from(self.geo.reserved_gdt_blocks) * each;
-        blocks.saturating_mul(u64::from(self.geo.block_size / 512))
+        blocks.saturating_mul(self.geo.cluster_size() / 512)
     }
 
     /// The size of the inode in bytes.

@@ -52,6 +52,10 @@ newtype!(
     GroupNo(u32)
 );
 newtype!(
+    /// A cluster on disk: what a bit of a block bitmap stands for; without `bigalloc` a block.
+    Cluster(u64)
+);
+newtype!(
     /// Block (or cluster) relative to the start of its group.
     GroupBlk(u32)
 );

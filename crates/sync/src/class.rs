@@ -241,6 +241,7 @@ classes! {
     DEVICE = "device", Leaf, Refused, "a chunk or a list of a device in memory";
     DIRECT = "direct", Leaf, Refused, "direct writes whose blocks are to become written";
     TRIM = "trim", Leaf, Refused, "discards of free blocks, and allocations that wait for them";
+    PARTLY_FREED = "partly_freed", Leaf, Refused, "files that lost blocks of clusters that they keep";
     OPEN_FILES = "open_files", Leaf, Refused, "a table of open files";
     FUSE_NODES = "fuse_nodes", Leaf, Refused, "nodes that a kernel has references to, one shard";
     FUSE_INVALIDATIONS = "fuse_invalidations", Leaf, Refused, "the number of notifications to a kernel";

@@ -28,6 +28,8 @@ pub struct Shape {
     pub inline_data: bool,
     /// Values of attributes may be in inodes of their own.
     pub large_values: bool,
+    /// What ranges that move in a file are multiples of, in bytes: clusters, at least 4 KiB.
+    pub moved_unit: u64,
 }
 
 impl Shape {
@@ -43,6 +45,7 @@ impl Shape {
         block_maps: false,
         inline_data: false,
         large_values: false,
+        moved_unit: 4096,
     };
 
     /// Images whose files have block maps; the first ones have a journal.
@@ -140,6 +143,49 @@ impl Shape {
             "-t ext4 -O quota,inline_data -b 4096 -I 256 -J size=4",
         ),
     ];
+
+    /// Images that allocate clusters of several blocks.
+    pub const BIGALLOC: [Shape; 5] = [
+        Shape::bigalloc(
+            "clusters of 16 KiB",
+            16 << 10,
+            "-t ext4 -O bigalloc -C 16384 -b 4096 -J size=4",
+        ),
+        Shape::bigalloc(
+            "clusters of 16 KiB, blocks of 1 KiB, an orphan file, quotas",
+            16 << 10,
+            "-t ext4 -O bigalloc,orphan_file,quota -C 16384 -b 1024 -N 2048 -J size=1",
+        ),
+        Shape::bigalloc(
+            "clusters of 64 KiB",
+            64 << 10,
+            "-t ext4 -O bigalloc,fast_commit -C 65536 -b 4096 -J size=4",
+        ),
+        Shape::bigalloc(
+            "clusters of 64 KiB, blocks of 1 KiB, no checksums",
+            64 << 10,
+            "-t ext4 -O bigalloc,^metadata_csum,^64bit -C 65536 -b 1024 -N 1024 -J size=1",
+        ),
+        Shape {
+            inline_data: true,
+            large_values: true,
+            ..Shape::bigalloc(
+                "clusters of 2 KiB, inline data and large values",
+                4 << 10,
+                "-t ext4 -O bigalloc,inline_data,ea_inode -C 2048 -b 1024 -I 512 -J size=1",
+            )
+        },
+    ];
+
+    const fn bigalloc(name: &'static str, moved_unit: u64, args: &'static str) -> Shape {
+        Shape {
+            name,
+            bytes: 96 << 20,
+            mke2fs: Some(args),
+            moved_unit,
+            ..Shape::DEFAULT
+        }
+    }
 
     const fn large_values(name: &'static str, args: &'static str) -> Shape {
         Shape {

@@ -37,6 +37,8 @@ pub struct Habits {
     pub large_values_percent: u8,
     /// Share, in percent, of files whose data is to go through the journal from then on, or no longer.
     pub journal_percent: u8,
+    /// What ranges that move in a file are multiples of, in bytes.
+    pub moved_unit: u64,
 }
 
 impl Default for Habits {
@@ -50,6 +52,7 @@ impl Default for Habits {
             tiny_percent: 0,
             large_values_percent: 0,
             journal_percent: 0,
+            moved_unit: 4096,
         }
     }
 }
@@ -62,6 +65,10 @@ impl Habits {
         if shape.block_maps {
             habits.block_maps = true;
             habits.file_bytes_max = 400 << 10;
+        }
+        habits.moved_unit = shape.moved_unit;
+        if shape.moved_unit > 4096 {
+            habits.file_bytes_max = 300 << 10;
         }
         if shape.inline_data {
             habits.tiny_percent = 80;
@@ -577,15 +584,16 @@ impl<'f> Worker<'f> {
     fn choose_move(&mut self) -> Option<Op> {
         let path = self.file()?;
         let id = self.model.find(&path).ok()?;
-        let blocks = self.model.data(id)?.len() as u64 / 4096;
+        let unit = self.habits.moved_unit;
+        let units = self.model.data(id)?.len() as u64 / unit;
         self.pending.push(Op::Fallocate {
             path: path.clone(),
             what: match self.rng.bool() {
                 true => Fallocate::CollapseRange,
                 false => Fallocate::InsertRange,
             },
-            at: self.rng.u64(..=blocks) * 4096,
-            len: self.rng.u64(1..4) * 4096,
+            at: self.rng.u64(..=units) * unit,
+            len: self.rng.u64(1..4) * unit,
         });
         Some(Op::Fsync {
             path,

@@ -125,6 +125,12 @@ impl MkfsOptions {
         self
     }
 
+    /// Bytes of a cluster, with the feature `bigalloc`: a power of two from the block size to 128 MiB. Default 16 blocks.
+    pub fn cluster_size(mut self, bytes: u32) -> MkfsOptions {
+        self.build.cluster_size = Some(bytes);
+        self
+    }
+
     /// Bytes of an inode: a power of two from 128 to the block size. Default 256.
     pub fn inode_size(mut self, bytes: u16) -> MkfsOptions {
         self.build.inode_size = bytes;

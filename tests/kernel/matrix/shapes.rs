@@ -87,6 +87,8 @@ pub const SHAPES: &[Shape] = &[
     plain("-t ext4 -O inline_data,^metadata_csum,^extent,^64bit"),
     plain("-t ext4 -O ea_inode"),
     plain("-t ext4 -O fast_commit"),
+    plain("-t ext4 -b 4096 -O bigalloc"),
+    plain("-t ext4 -b 1024 -O bigalloc -C 8192"),
     // Sizes of inodes and groups, and journals.
     plain("-t ext4 -b 1024 -I 128"),
     plain("-t ext4 -b 4096 -I 512"),

@@ -5,7 +5,7 @@ pub mod contents;
 pub mod loss;
 
 use crate::verifier::{mke2fs, shapes};
-use shapes::{SHAPES, Shape};
+use shapes::{CLUSTERED, SHAPES, Shape};
 use uext4_check::{CheckError, CheckOptions, NoProgress, Plan, Policy};
 use uext4_testkit::damage::{DamagedImage, Target, mutate, targets_of};
 use uext4_testkit::prelude::*;
@@ -21,14 +21,14 @@ pub struct Base {
 }
 
 impl Base {
-    /// Makes the image of a shape.
+    /// Makes the image of a shape; after the others, of one in clusters.
     pub fn make(number: usize, dir: &Path) -> Base {
         Base::with_files(number, 300, dir)
     }
 
     /// Makes it with so many files in its largest directory.
     pub fn with_files(number: usize, files: usize, dir: &Path) -> Base {
-        let shape: &Shape = &SHAPES[number];
+        let shape: &Shape = SHAPES.iter().chain(CLUSTERED).nth(number).expect("a shape");
         let path = shapes::make(shape, dir, files);
         let image = DamagedImage::new(fs::read(&path).expect("image"));
         Base {

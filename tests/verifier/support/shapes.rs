@@ -51,6 +51,13 @@ pub const SHAPES: &[Shape] = &[
     shape("-t ext4 -b 1024 -N 1024 -O inline_data,ea_inode,^metadata_csum", "12M", &["large-values"]),
 ];
 
+/// Images in clusters of several blocks, which can't get larger or smaller.
+#[rustfmt::skip]
+pub const CLUSTERED: &[Shape] = &[
+    shape("-t ext4 -b 1024 -N 1024 -O bigalloc -C 4096", "24M", &["htree", "unwritten"]),
+    shape("-t ext4 -b 4096 -N 1024 -O bigalloc,ea_inode,^metadata_csum -C 16384", "64M", &["large-values"]),
+];
+
 /// Makes the image of a shape in `dir`; `files` is the size of its largest directory.
 pub fn make(shape: &Shape, dir: &Path, files: usize) -> PathBuf {
     let path = dir.join("base.img");

@@ -176,7 +176,8 @@ fn clone_map(
             };
             let part = u64::from(one.lblk.0) / ratio;
             // A cluster of a file has one place in it, which an old claim may miss.
-            if !cloner.keeps(cx, at, (ino, part)) {
+            let in_place = (at.0 ^ u64::from(one.lblk.0)) & (ratio - 1) == 0;
+            if !in_place || !cloner.keeps(cx, at, (ino, part)) {
                 again = true;
                 // An unwritten block reads as zeros, with or without a block.
                 let unneeded = e.unwritten && inode.file_type() == FileType::Regular;

@@ -331,7 +331,9 @@ impl<'a> Job<'a> {
             }
         }
         let mut later = Vec::new();
-        for (name, feature) in LATER {
+        // Quotas of clusters can't be added.
+        let clusters = all.iter().any(|name| name == "bigalloc");
+        for (name, feature) in LATER.into_iter().filter(|_| !clusters) {
             if all.iter().any(|other| other == name) {
                 all.retain(|other| other != name);
                 later.push((Feature::RoCompat(feature), true));
@@ -340,16 +342,24 @@ impl<'a> Job<'a> {
         Ok((all.join(","), later))
     }
 
+    /// Bytes of a cluster; of a block without the feature.
+    fn cluster_size(&self, features: &str, block_size: u64) -> Result<u64> {
+        match features.split(',').any(|name| name == "bigalloc") {
+            true => self.number('C', "cluster_size", 16 * block_size),
+            false => Ok(block_size),
+        }
+    }
+
     /// The same as arguments of `uext4 mkfs`.
     fn args(&self, features: &str) -> Result<Args> {
         let mut line: Vec<OsString> = Vec::new();
         let mut add = |option: &str, value: &OsStr| line.extend([option.into(), value.to_owned()]);
         let block_size = self.number('b', "blocksize", 4096)?;
         let ratio = self.number('i', "inode_ratio", 16384)?;
-        // No more inodes than blocks, unless asked for.
+        // No more inodes than clusters, unless asked for.
         let ratio = match self.words.has('i') {
             true => ratio,
-            false => ratio.max(block_size),
+            false => ratio.max(self.cluster_size(features, block_size)?),
         };
         let inode_size = self.number('I', "inode_size", 256)?;
         let reserved = self
@@ -434,6 +444,7 @@ impl<'a> Job<'a> {
         let what = match letter {
             'b' => "block size",
             'i' => "inode ratio",
+            'C' => "cluster size",
             _ => "inode size",
         };
         crate::size::parse(&text)

@@ -1,7 +1,7 @@
 //! Blocks that are reserved before they are wanted (`percpu`): chunks of CPUs, for files that begin, and of files that grow.
 //!
 //! # Data model
-//! A chunk is a run of blocks that are busy in memory and free on disk. A CPU has a few, each for the groups of some numbers: small
+//! What is counted here are clusters, which are blocks without `bigalloc`. A chunk is a run of blocks that are busy in memory and free on disk. A CPU has a few, each for the groups of some numbers: small
 //! files of one directory get blocks one after another. A file gets one of its own when the block after its last is taken, so
 //! files that are written in turn are not interleaved; the chunk is as large as the file is then, within bounds.
 //! A file has the place of its number in a table; another file of the same place replaces the chunk.
@@ -14,13 +14,14 @@
 //! # Locking
 //! None: a chunk is one atomic word, from which a thread takes blocks by a compare-exchange. Its owner is a hint.
 
+use crate::block_allocator::clusters::ClusterRun;
 use crate::block_allocator::search::{claim_found, find_run};
 use crate::block_allocator::{BlockAllocator, Goal};
 use crate::clock::now_s;
 use crate::group::{BlockBits, bitmap};
 use crate::prelude::*;
-use crate::run::Run;
 use std::sync::atomic::Ordering::AcqRel;
+use uext4_ondisk::Cluster;
 
 /// Chunks of a CPU.
 const CPU_CHUNKS: usize = 8;
@@ -44,7 +45,7 @@ const AGE_MAX_S: u32 = 5;
 /// A chunk.
 #[derive(Debug, Default)]
 struct Chunk {
-    /// The first block, and in the low 16 bits how many there are.
+    /// The first cluster, and in the low 16 bits how many there are.
     run: AtomicU64,
     /// Of a file's chunk the inode number, of a CPU's the group.
     owner: AtomicU32,
@@ -52,13 +53,13 @@ struct Chunk {
     is_used: AtomicBool,
 }
 
-fn pack(run: Run) -> u64 {
-    run.pblk.0 << 16 | u64::from(run.len.min(0xffff))
+fn pack(run: ClusterRun) -> u64 {
+    run.first.0 << 16 | u64::from(run.len.min(0xffff))
 }
 
-fn unpack(packed: u64) -> Run {
-    Run {
-        pblk: Pblk(packed >> 16),
+fn unpack(packed: u64) -> ClusterRun {
+    ClusterRun {
+        first: Cluster(packed >> 16),
         len: (packed & 0xffff) as u32,
     }
 }
@@ -66,16 +67,16 @@ fn unpack(packed: u64) -> Run {
 impl Chunk {
     /// Takes up to `want` blocks from its start, if it has `least`, and begins at `at` if that is given.
     #[inline]
-    fn take(&self, at: Option<Pblk>, want: u32, least: u32) -> Option<Run> {
+    fn take(&self, at: Option<Cluster>, want: u32, least: u32) -> Option<ClusterRun> {
         let mut seen = self.run.load(Relaxed);
         loop {
             let has = unpack(seen);
-            if has.len < least.max(1) || at.is_some_and(|at| at != has.pblk) {
+            if has.len < least.max(1) || at.is_some_and(|at| at != has.first) {
                 return None;
             }
             let len = want.min(has.len);
-            let left = Run {
-                pblk: Pblk(has.pblk.0 + u64::from(len)),
+            let left = ClusterRun {
+                first: Cluster(has.first.0 + u64::from(len)),
                 len: has.len - len,
             };
             match self.run.compare_exchange(seen, pack(left), AcqRel, Relaxed) {
@@ -83,8 +84,8 @@ impl Chunk {
                     if !self.is_used.load(Relaxed) {
                         self.is_used.store(true, Relaxed);
                     }
-                    let pblk = has.pblk;
-                    return Some(Run { pblk, len });
+                    let first = has.first;
+                    return Some(ClusterRun { first, len });
                 }
                 Err(now) => seen = now,
             }
@@ -92,14 +93,14 @@ impl Chunk {
     }
 
     /// Replaces its blocks; returns those that it had, or that it had none from where on.
-    fn replace(&self, owner: u32, run: Run) -> Run {
+    fn replace(&self, owner: u32, run: ClusterRun) -> ClusterRun {
         self.owner.store(owner, Relaxed);
         self.is_used.store(true, Relaxed);
         unpack(self.run.swap(pack(run), AcqRel))
     }
 
     /// Empties it.
-    fn take_all(&self) -> Run {
+    fn take_all(&self) -> ClusterRun {
         let seen = unpack(self.run.load(Relaxed));
         match seen.len {
             0 => seen,
@@ -120,9 +121,9 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// For a file system of so many blocks.
-    pub fn new(blocks: u64) -> Ahead {
-        let share = u32::try_from(blocks / 1024).unwrap_or(u32::MAX);
+    /// For a file system of so many clusters.
+    pub fn new(clusters: u64) -> Ahead {
+        let share = u32::try_from(clusters / 1024).unwrap_or(u32::MAX);
         Ahead {
             cpus: PerCpu::new(|_| Default::default()),
             files: OnceLock::new(),
@@ -165,16 +166,16 @@ impl BlockAllocator {
     ///
     /// # Errors
     /// The device's.
-    pub(super) fn reserve_ahead(&self, goal: &Goal, want: u32) -> Result<Option<Run>> {
+    pub(super) fn reserve_ahead(&self, goal: &Goal, want: u32) -> Result<Option<ClusterRun>> {
         let geometry = self.volume.geometry();
         // A chunk may lie anywhere.
         if goal.groups < geometry.groups_count {
             return Ok(None);
         }
-        let (no, at) = geometry.group_of_block(goal.pblk).unwrap_or_default();
-        let found = match at.0 == 0 && goal.lblk.0 == 0 {
+        let (no, at) = self.bit_of(goal.pblk).unwrap_or_default();
+        let found = match at == 0 && goal.lblk.0 == 0 {
             true => self.reserve_first(no, want)?,
-            false => self.reserve_next(goal, no, at.0, want)?,
+            false => self.reserve_next(goal, no, at, want)?,
         };
         if let Some(run) = found {
             self.free_blocks.add(-(run.len as isize));
@@ -183,7 +184,7 @@ impl BlockAllocator {
     }
 
     /// For what begins in a group: from this CPU's chunk.
-    fn reserve_first(&self, no: GroupNo, want: u32) -> Result<Option<Run>> {
+    fn reserve_first(&self, no: GroupNo, want: u32) -> Result<Option<ClusterRun>> {
         let size = self.ahead.cpu_chunk;
         let Some(chunk) = self.ahead.of_cpu(no).filter(|_| want <= size / 2) else {
             return Ok(None);
@@ -205,8 +206,14 @@ impl BlockAllocator {
 
     /// For what continues: the block at the goal and those after it, from the chunk of the file or of a CPU, or if nothing has it; or
     /// else a chunk for the file elsewhere.
-    fn reserve_next(&self, goal: &Goal, no: GroupNo, at: u32, want: u32) -> Result<Option<Run>> {
-        let next = |chunk: &Chunk| chunk.take(Some(goal.pblk), want, 1);
+    fn reserve_next(
+        &self,
+        goal: &Goal,
+        no: GroupNo,
+        at: u32,
+        want: u32,
+    ) -> Result<Option<ClusterRun>> {
+        let next = |chunk: &Chunk| chunk.take(Some(self.cluster_of(goal.pblk)), want, 1);
         if let Some(run) = self.ahead.of_file(goal.ino).and_then(next) {
             return Ok(Some(run));
         }
@@ -217,11 +224,11 @@ impl BlockAllocator {
         let grows = goal.lblk.0 >= GROWING_BLOCKS;
         let here = if grows { ahead.max(want) } else { want };
         if let Some((_, bits)) = self.group_with(no, want)? {
-            let end = self.volume.geometry().blocks_in_group(no);
+            let end = self.clusters_in_group(no);
             let len = here.min(end.saturating_sub(at));
             let claimed = bitmap::claim_run(&bits.busy, at, len);
             if claimed >= want {
-                let run = self.run_in_group(no, at, claimed);
+                let run = self.clusters_from(no, at, claimed);
                 return Ok(Some(self.split_for_file(goal.ino, run, want)));
             }
             bitmap::assign_run(&bits.busy, at, claimed, false);
@@ -239,7 +246,9 @@ impl BlockAllocator {
     /// How many blocks a file gets at once, `want` of them now; 0 for none but those.
     fn blocks_ahead(&self, goal: &Goal, want: u32) -> u32 {
         let max = self.ahead.cpu_chunk * FILE_CHUNK_FACTOR;
-        let size = goal.lblk.0.saturating_add(want).min(max);
+        let size = (goal.lblk.0 >> self.cluster_bits)
+            .saturating_add(want)
+            .min(max);
         let ahead = size.next_power_of_two().clamp(FILE_CHUNK_MIN, max);
         match goal.ino.0 != 0 && ahead > want && self.has_room_ahead() {
             true => ahead,
@@ -249,9 +258,9 @@ impl BlockAllocator {
 
     /// Whether so much is free that chunks may be made.
     fn has_room_ahead(&self) -> bool {
-        let share = self.volume.geometry().blocks_count / ROOM_SHARE;
+        let share = self.volume.geometry().clusters_count() / ROOM_SHARE;
         let share = isize::try_from(share).unwrap_or(isize::MAX);
-        let least = self.volume.reserved_blocks().saturating_add(share);
+        let least = self.reserved_clusters().saturating_add(share);
         self.free_blocks.is_above(least)
     }
 
@@ -262,7 +271,7 @@ impl BlockAllocator {
         (start, from): (GroupNo, Option<u32>),
         want: u32,
         size: u32,
-    ) -> Result<Option<Run>> {
+    ) -> Result<Option<ClusterRun>> {
         let geometry = self.volume.geometry();
         let groups = geometry.groups_count;
         for i in 0..groups {
@@ -271,7 +280,7 @@ impl BlockAllocator {
             let Some((group, bits)) = self.group_with(no, want)? else {
                 continue;
             };
-            let end = geometry.blocks_in_group(no);
+            let end = self.clusters_in_group(no);
             let hint = group.chunk_hint.load(Relaxed);
             let from = from.filter(|_| i == 0);
             if from.is_none() && hint >= end {
@@ -286,13 +295,13 @@ impl BlockAllocator {
                     .compare_exchange(hint, next, Relaxed, Relaxed);
             }
             if let Some((first, len)) = found {
-                return Ok(Some(self.run_in_group(no, first, len)));
+                return Ok(Some(self.clusters_from(no, first, len)));
             }
         }
         Ok(None)
     }
 
-    fn split_for_file(&self, ino: Ino, run: Run, want: u32) -> Run {
+    fn split_for_file(&self, ino: Ino, run: ClusterRun, want: u32) -> ClusterRun {
         if run.len > want {
             self.ahead.files_or_make();
         }
@@ -303,20 +312,20 @@ impl BlockAllocator {
     }
 
     /// Takes `want` blocks of a run, and puts the rest in place of what a chunk has.
-    fn split_chunk(&self, chunk: &Chunk, owner: u32, run: Run, want: u32) -> Run {
+    fn split_chunk(&self, chunk: &Chunk, owner: u32, run: ClusterRun, want: u32) -> ClusterRun {
         let (taken, rest) = (want.min(run.len), run.len.saturating_sub(want));
-        let rest = Run {
-            pblk: Pblk(run.pblk.0 + u64::from(taken)),
+        let rest = ClusterRun {
+            first: Cluster(run.first.0 + u64::from(taken)),
             len: rest,
         };
         self.clear_busy(chunk.replace(owner, rest));
-        Run {
-            pblk: run.pblk,
+        ClusterRun {
+            first: run.first,
             len: taken,
         }
     }
 
-    fn release_chunk(&self, chunk: &Chunk) -> Run {
+    fn release_chunk(&self, chunk: &Chunk) -> ClusterRun {
         let left = chunk.take_all();
         self.clear_busy(left);
         left

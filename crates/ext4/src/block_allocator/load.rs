@@ -4,6 +4,7 @@ use crate::block_allocator::BlockAllocator;
 use crate::group::{BlockBits, Group, bitmap};
 use crate::kinds;
 use crate::prelude::*;
+use crate::run::Run;
 
 impl BlockAllocator {
     /// The block bitmaps of a group, loaded on first touch.
@@ -54,10 +55,14 @@ impl BlockAllocator {
             }
         }
         let bits = BlockBits::new(buffer, &bytes);
-        let end = geometry.blocks_in_group(group.no);
+        let end = self.clusters_in_group(group.no);
         let all = (bytes.len() * 8) as u32;
         for words in [&bits.busy, &bits.on_disk] {
             bitmap::assign_run(words, end, all - end, true);
+        }
+        // The end of the file system may have a part of a cluster, which is not allocated.
+        if geometry.blocks_in_group(group.no) & self.in_cluster_mask() != 0 {
+            bitmap::assign_run(&bits.busy, end - 1, 1, true);
         }
         self.check_own_metadata(group, &bits)?;
         let (free, said) = (
@@ -80,7 +85,7 @@ impl BlockAllocator {
         let end = first + u64::from(geometry.blocks_in_group(group.no));
         let mut mark = |pblk: u64, len: u64| {
             for b in pblk.max(first)..(pblk + len).min(end) {
-                let bit = (b - first) as usize;
+                let bit = (b - first) as usize >> self.cluster_bits;
                 if let Some(byte) = bytes.get_mut(bit / 8) {
                     *byte |= 1 << (bit % 8);
                 }
@@ -109,7 +114,12 @@ impl BlockAllocator {
         for (pblk, len) in places {
             if let Some((no, first)) = geometry.group_of_block(pblk)
                 && no == group.no
-                && !bitmap::run_is(&bits.on_disk, first.0, len, true)
+                && !bitmap::run_is(
+                    &bits.on_disk,
+                    first.0 >> self.cluster_bits,
+                    self.clusters_of(Run { pblk, len }).len,
+                    true,
+                )
             {
                 return Err(Corrupt::new(CorruptKind::BlockBitmapChecksum)
                     .pblk(group.block_bitmap())

@@ -23,7 +23,8 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `search` | finding free blocks: the variants |
+//! | `clusters` | clusters and the blocks in them |
+//! | `search` | finding free clusters: the variants |
 //! | `ahead` | blocks that are reserved before they are wanted |
 //! | `load` | the bitmap of a group |
 //! | `trim` | discarding free blocks |
@@ -32,6 +33,7 @@
 
 mod ahead;
 mod client;
+pub(crate) mod clusters;
 mod growth;
 mod load;
 mod search;
@@ -41,16 +43,26 @@ mod trim;
 
 use crate::block_allocator::ahead::Ahead;
 use crate::block_allocator::client::CommitClient;
+use crate::block_allocator::clusters::ClusterRun;
 use crate::block_allocator::search::SharedGoals;
 use crate::block_allocator::trim::Trims;
-use crate::group::{Group, bitmap};
+use crate::group::{BlockBits, Group, bitmap};
 use crate::options::balloc_variant::BallocVariant;
 use crate::prelude::*;
 use crate::quota::{OwnerIds, operation};
 use crate::run::Run;
 use crate::volume::Volume;
+use uext4_ondisk::{Cluster, GroupBlk};
 use uext4_sync::atomic::AtomicI64;
 use uext4_sync::{BatchedCount, PerCpu};
+
+/// Clears the bits of what the allocator may not have, unless they are set on disk; returns how many.
+fn clear_unless_on_disk(bits: &BlockBits, range: Range<u32>) -> u32 {
+    let reserved = range.filter(|bit| !bitmap::is_set(&bits.on_disk, *bit));
+    reserved
+        .map(|bit| u32::from(bitmap::clear(&bits.busy, bit)))
+        .sum()
+}
 
 pub(crate) static ZEROS: [u8; 65536] = [0; 65536];
 
@@ -72,6 +84,8 @@ pub(crate) struct Goal {
     /// The file that is to have them, and where in it; 0 for metadata.
     pub ino: Ino,
     pub lblk: Lblk,
+    /// The blocks from there on in a cluster that the file already has: no other may be allocated for them.
+    pub has_cluster: Option<Run>,
 }
 
 impl From<Pblk> for Goal {
@@ -82,6 +96,7 @@ impl From<Pblk> for Goal {
             groups: u32::MAX,
             ino: Ino(0),
             lblk: Lblk(0),
+            has_cluster: None,
         }
     }
 }
@@ -99,7 +114,9 @@ pub struct BlockAllocator {
     variant: BallocVariant,
     ahead: Ahead,
     shared_goals: SharedGoals,
-    /// Free blocks in all groups, those that wait for their transaction included.
+    /// Binary logarithm of the blocks in a cluster; immutable.
+    cluster_bits: u32,
+    /// Free clusters in all groups, those that wait for their transaction included.
     free_blocks: BatchedCount,
     /// Freed runs that wait for their transaction; only the sum means anything.
     pending_frees: PerCpu<AtomicI64>,
@@ -112,18 +129,20 @@ impl BlockAllocator {
     pub(crate) fn new(volume: Arc<Volume>) -> Arc<BlockAllocator> {
         let free_in = |g: &Arc<Group>| g.free_blocks.load(Relaxed) as isize;
         let free = volume.groups().iter().map(free_in).sum();
-        let error_max = volume.geometry().blocks_count / FREE_BLOCKS_ERROR;
+        let error_max = volume.geometry().clusters_count() / FREE_BLOCKS_ERROR;
         let error_max = usize::try_from(error_max).unwrap_or(usize::MAX);
         let geometry = volume.geometry();
-        let (blocks_count, groups) = (geometry.blocks_count, geometry.groups_count);
+        let (clusters, groups) = (geometry.clusters_count(), geometry.groups_count);
+        let cluster_bits = geometry.cluster_bits();
         let variant = volume.options.balloc;
         let pending_frees = PerCpu::new(|_| AtomicI64::new(0));
         let cpus = pending_frees.iter().count();
         let blocks = Arc::new(BlockAllocator {
             volume,
             variant,
-            ahead: Ahead::new(blocks_count),
+            ahead: Ahead::new(clusters),
             shared_goals: SharedGoals::new(variant, cpus, groups),
+            cluster_bits,
             free_blocks: BatchedCount::new(free, error_max, FREE_BLOCKS_BATCH),
             pending_frees,
             releases: CachePadded::new(AtomicU64::new(0)),
@@ -174,11 +193,21 @@ impl BlockAllocator {
         privileged: bool,
     ) -> Result<Run> {
         let goal = goal.into();
-        if !privileged && !self.free_blocks.is_above(self.volume.reserved_blocks()) {
+        if let Some(run) = goal.has_cluster {
+            let len = want.min(goal.most).clamp(1, run.len);
+            return Ok(Run { len, ..run });
+        }
+        let want = want.min(goal.most).max(1);
+        let clusters = self.clusters_for(&goal, want);
+        let clusters = self.reserve_clusters(goal, clusters, privileged)?;
+        Ok(self.run_at(&goal, clusters, want))
+    }
+
+    fn reserve_clusters(&self, goal: Goal, want: u32, privileged: bool) -> Result<ClusterRun> {
+        if !privileged && !self.free_blocks.is_above(self.reserved_clusters()) {
             return Err(Ext4Error::NoSpace);
         }
-        let most = self.volume.geometry().blocks_per_group;
-        let want = want.min(goal.most).clamp(1, most);
+        let want = want.clamp(1, self.volume.geometry().clusters_per_group);
         if self.variant == BallocVariant::PerCpu
             && let Some(run) = self.reserve_ahead(&goal, want)?
         {
@@ -211,22 +240,26 @@ impl BlockAllocator {
         want: u32,
         privileged: bool,
     ) -> Result<Run> {
-        let Some(quotas) = self.volume.quotas() else {
-            return self.reserve_blocks(goal, want, privileged);
-        };
+        let goal = goal.into();
         let run = self.reserve_blocks(goal, want, privileged)?;
-        let allowed = quotas.reserve_blocks(owners, self.volume.block_size(), run.len);
+        let Some(quotas) = self.volume.quotas().filter(|_| goal.has_cluster.is_none()) else {
+            return Ok(run);
+        };
+        let all = self.clusters_of(run);
+        let allowed = quotas.reserve_blocks(owners, self.volume.cluster_size(), all.len);
         let allowed = allowed.inspect_err(|_| self.unreserve(run))?;
-        if allowed < run.len {
-            self.unreserve(Run {
-                pblk: Pblk(run.pblk.0 + u64::from(allowed)),
-                len: run.len - allowed,
-            });
+        if allowed == all.len {
+            return Ok(run);
         }
-        Ok(Run {
+        self.unreserve_clusters(ClusterRun {
+            first: Cluster(all.first.0 + u64::from(allowed)),
+            len: all.len - allowed,
+        });
+        let all = ClusterRun {
             len: allowed,
-            ..run
-        })
+            ..all
+        };
+        Ok(self.run_at(&goal, all, run.len))
     }
 
     /// Claims a block for an inode, as [`BlockAllocator::claim_blocks`] does.
@@ -242,17 +275,18 @@ impl BlockAllocator {
         owners: OwnerIds,
         goal: impl Into<Goal>,
     ) -> Result<Run> {
-        if let Some(quotas) = self.volume.quotas() {
-            quotas.reserve(owners, self.volume.block_size(), 0)?;
+        let goal = goal.into();
+        if let Some(quotas) = self.volume.quotas().filter(|_| goal.has_cluster.is_none()) {
+            quotas.reserve(owners, self.volume.cluster_size(), 0)?;
         }
         self.claim_blocks(handle, goal, 1, true)
     }
 
     /// Reserves in a group that has all of it, or else in one that has any.
-    fn reserve_anywhere(&self, goal: Goal, want: u32) -> Result<Option<Run>> {
-        let all = self.reserve_together(goal, want, want)?;
+    fn reserve_anywhere(&self, goal: Goal, want: u32) -> Result<Option<ClusterRun>> {
+        let all = self.reserve_clusters_together(goal, want, want)?;
         match all {
-            None if want > 1 => self.reserve_together(goal, want, 1),
+            None if want > 1 => self.reserve_clusters_together(goal, want, 1),
             all => Ok(all),
         }
     }
@@ -265,37 +299,61 @@ impl BlockAllocator {
         }
     }
 
-    /// Gives a reserved run back that was not published.
+    /// Gives a reserved run back that was not published. Clusters that the file had before stay with it.
     pub(crate) fn unreserve(&self, run: Run) {
-        if self.clear_busy(run) {
-            self.free_blocks.add(run.len as isize);
+        self.unreserve_clusters(self.clusters_of(run));
+    }
+
+    /// Gives reserved runs back, of which several may be in one cluster.
+    pub(crate) fn unreserve_all(&self, runs: &[Run]) {
+        let mut last = None;
+        for run in runs {
+            let clusters = self.clusters_of(*run);
+            if last != Some(clusters) {
+                self.unreserve_clusters(clusters);
+            }
+            last = Some(clusters);
         }
     }
 
-    /// Lets the allocator have blocks of a group; whether there is such a group.
-    fn clear_busy(&self, run: Run) -> bool {
-        if let Some((no, first)) = self.volume.geometry().group_of_block(run.pblk)
+    fn unreserve_clusters(&self, clusters: ClusterRun) {
+        let cleared = self.clear_busy(clusters);
+        self.free_blocks.add(cleared as isize);
+    }
+
+    /// Lets the allocator have clusters of a group, but those that are allocated on disk: of a file that has some of the
+    /// blocks. Returns how many it lets it have.
+    fn clear_busy(&self, clusters: ClusterRun) -> u32 {
+        let pblk = self.blocks_of(clusters).pblk;
+        if let Some((no, first)) = self.bit_of(pblk)
             && let Some(group) = self.volume.groups().get(no.0 as usize)
             && let Some(bits) = group.block_bits()
         {
             let locked = self.lock(group);
-            bitmap::assign_run(&bits.busy, first.0, run.len, false);
+            let cleared = match self.cluster_bits {
+                0 => {
+                    bitmap::assign_run(&bits.busy, first, clusters.len, false);
+                    clusters.len
+                }
+                _ => clear_unless_on_disk(bits, first..first + clusters.len),
+            };
             if let Some(mut locked) = locked {
-                locked.block_hint = locked.block_hint.min(first.0);
-            } else if group.chunk_hint.load(Relaxed) > first.0 {
-                group.chunk_hint.fetch_min(first.0, Relaxed);
+                locked.block_hint = locked.block_hint.min(first);
+            } else if group.chunk_hint.load(Relaxed) > first {
+                group.chunk_hint.fetch_min(first, Relaxed);
             }
-            return true;
+            return cleared;
         }
-        false
+        0
     }
 
-    /// Makes a reserved run (or a part of one) allocated on disk, as part of `handle`.
+    /// Makes a reserved run (or a part of one) allocated on disk, as part of `handle`; returns how many clusters that adds to
+    /// those of its file.
     ///
     /// # Journal
     /// Two credits.
-    pub(crate) fn publish_run(&self, handle: &Handle<'_>, run: Run) -> Result<()> {
-        let Some((no, first)) = self.volume.geometry().group_of_block(run.pblk) else {
+    pub(crate) fn publish_run(&self, handle: &Handle<'_>, run: Run) -> Result<u32> {
+        let Some((no, first)) = self.bit_of(run.pblk) else {
             return Err(Corrupt::new(CorruptKind::BlockRange).pblk(run.pblk).into());
         };
         let group = self.volume.group(no)?;
@@ -303,17 +361,31 @@ impl BlockAllocator {
         self.volume.access_group(handle, group)?;
         handle.access_native(&bits.buffer)?;
         let locked = self.lock(group);
-        bitmap::assign_run(&bits.on_disk, first.0, run.len, true);
+        let added = self.set_on_disk(bits, first, run);
         bits.mark_dirty();
         group.clear_flags(GroupFlags::BLOCK_UNINIT);
         if locked.is_some() {
-            group.free_blocks.fetch_sub(run.len, Relaxed);
+            group.free_blocks.fetch_sub(added, Relaxed);
         }
-        Ok(())
+        Ok(added)
     }
 
-    /// Makes just these blocks allocated, as far as they are not; calls `f` for the parts of the run, with
-    /// whether they were.
+    /// Sets the bits of a run whose first is `first`; returns how many were clear.
+    fn set_on_disk(&self, bits: &BlockBits, first: u32, run: Run) -> u32 {
+        if self.cluster_bits == 0 {
+            bitmap::assign_run(&bits.on_disk, first, run.len, true);
+            return run.len;
+        }
+        let mut added = 0;
+        for bit in first..first + self.clusters_of(run).len {
+            bitmap::set(&bits.busy, bit);
+            added += u32::from(bitmap::set(&bits.on_disk, bit));
+        }
+        added
+    }
+
+    /// Makes just these blocks allocated, with their clusters, as far as they are not; calls `f` for the parts of the run, in
+    /// whole clusters, with whether they were.
     ///
     /// # Journal
     /// Two credits for each group that the run touches.
@@ -326,32 +398,30 @@ impl BlockAllocator {
         run: Run,
         f: &mut dyn FnMut(Run, bool) -> Result<()>,
     ) -> Result<()> {
-        let geometry = self.volume.geometry();
+        let run = self.whole_clusters(run);
         let end = run.pblk.0.saturating_add(u64::from(run.len));
         let mut pblk = run.pblk;
         while pblk.0 < end {
             let range = || Corrupt::new(CorruptKind::BlockRange).pblk(pblk);
-            let (no, first) = geometry.group_of_block(pblk).ok_or_else(range)?;
+            let (no, first) = self.bit_of(pblk).ok_or_else(range)?;
             let group = self.volume.group(no)?;
             let bits = self.block_bits(group)?;
             let left = u32::try_from(end - pblk.0).unwrap_or(u32::MAX);
-            let stop = first
-                .0
-                .saturating_add(left)
-                .min(geometry.blocks_in_group(no));
+            let left = self.clusters_of(Run { pblk, len: left }).len;
+            let stop = first.saturating_add(left).min(self.clusters_in_group(no));
             self.volume.access_group(handle, group)?;
             handle.access_native(&bits.buffer)?;
             let locked = group.changes.lock();
-            let was_used = bitmap::is_set(&bits.on_disk, first.0);
+            let was_used = bitmap::is_set(&bits.on_disk, first);
             let upto = if was_used {
-                bitmap::find_clear(&bits.on_disk, first.0, stop).unwrap_or(stop)
+                bitmap::find_clear(&bits.on_disk, first, stop).unwrap_or(stop)
             } else {
-                bitmap::find_set(&bits.on_disk, first.0, stop)
+                bitmap::find_set(&bits.on_disk, first, stop)
             };
-            let len = upto.saturating_sub(first.0);
+            let len = upto.saturating_sub(first);
             if !was_used {
-                bitmap::assign_run(&bits.on_disk, first.0, len, true);
-                bitmap::assign_run(&bits.busy, first.0, len, true);
+                bitmap::assign_run(&bits.on_disk, first, len, true);
+                bitmap::assign_run(&bits.busy, first, len, true);
                 bits.mark_dirty();
                 group.clear_flags(GroupFlags::BLOCK_UNINIT);
                 group.free_blocks.fetch_sub(len, Relaxed);
@@ -361,13 +431,14 @@ impl BlockAllocator {
             if len == 0 {
                 return Err(range().into());
             }
-            f(Run { pblk, len }, was_used)?;
-            pblk = Pblk(pblk.0 + u64::from(len));
+            let part = self.blocks_of(self.clusters_from(no, first, len));
+            f(part, was_used)?;
+            pblk = Pblk(pblk.0 + u64::from(part.len));
         }
         Ok(())
     }
 
-    /// Frees a run of blocks: at once on disk, for the allocator when the transaction is durable.
+    /// Frees the clusters of a run of blocks: at once on disk, for the allocator when the transaction is durable.
     ///
     /// # Journal
     /// Two credits for each group that the run touches.
@@ -376,6 +447,7 @@ impl BlockAllocator {
     /// Blocks that are free or outside the file system, which is damage.
     pub(crate) fn free_run(&self, handle: &Handle<'_>, run: Run) -> Result<()> {
         let geometry = self.volume.geometry();
+        let run = self.whole_clusters(run);
         let mut pblk = run.pblk;
         let mut left = run.len;
         while left > 0 {
@@ -386,7 +458,9 @@ impl BlockAllocator {
             if here == 0 {
                 return Err(Corrupt::new(CorruptKind::BlockRange).pblk(pblk).into());
             }
-            self.free_in_group(handle, self.volume.group(no)?, first.0, here, pblk)?;
+            let bits = self.clusters_of(Run { pblk, len: here }).len;
+            let first = first.0 >> self.cluster_bits;
+            self.free_in_group(handle, self.volume.group(no)?, first, bits, pblk)?;
             handle.free(pblk.0, here);
             pblk = Pblk(pblk.0 + u64::from(here));
             left -= here;
@@ -411,7 +485,9 @@ impl BlockAllocator {
             let group = self.volume.group(no)?;
             let bits = self.block_bits(group)?;
             let locked = self.lock(group);
-            let is_allocated = here > 0 && bitmap::run_is(&bits.on_disk, first.0, here, true);
+            let clusters = self.clusters_of(Run { pblk, len: here }).len;
+            let bit = first.0 >> self.cluster_bits;
+            let is_allocated = here > 0 && bitmap::run_is(&bits.on_disk, bit, clusters, true);
             drop(locked);
             if !is_allocated {
                 return Err(damage().detail("in use, but marked free").into());
@@ -473,7 +549,7 @@ impl BlockAllocator {
                 self.volume.cache().remove(block);
             }
             let pblk = Pblk(pblk);
-            self.clear_busy(Run { pblk, len });
+            self.clear_busy(self.clusters_of(Run { pblk, len }));
         }
         self.releases.fetch_add(1, Ordering::SeqCst);
         let released = freed.len() as i64;
@@ -510,9 +586,10 @@ impl BlockAllocator {
     ///
     /// # Errors
     /// A bitmap that is damaged or can't be read.
-    pub(crate) fn is_free(&self, no: GroupNo, block: u32) -> Result<bool> {
+    pub(crate) fn is_free(&self, no: GroupNo, block: GroupBlk) -> Result<bool> {
         let bits = self.block_bits(self.volume.group(no)?)?;
-        Ok(bitmap::run_is(&bits.on_disk, block, 1, false))
+        let bit = block.0 >> self.cluster_bits;
+        Ok(bitmap::run_is(&bits.on_disk, bit, 1, false))
     }
 
     /// Where the blocks of an inode go that has none yet: its group.
@@ -527,7 +604,12 @@ impl BlockAllocator {
 impl BlockAllocator {
     /// Free blocks of all groups, those included that wait for their transaction.
     pub(crate) fn free_blocks_total(&self) -> u64 {
-        u64::try_from(self.free_blocks.exact()).unwrap_or(0)
+        u64::try_from(self.free_blocks.exact()).unwrap_or(0) << self.cluster_bits
+    }
+
+    /// Clusters that only a privileged caller gets.
+    fn reserved_clusters(&self) -> isize {
+        self.volume.reserved_blocks() >> self.cluster_bits
     }
 
     /// Writes data into blocks that hold nothing yet, from byte `within` on, and zeros around it.

@@ -8,6 +8,7 @@
 //! A file of which a part went to another group than its own is continued there: the two variants with locks remember the group in
 //! a goal that files share. `group-lock` has one goal, `trylock` one for each CPU at most, and a file's number chooses it.
 
+use crate::block_allocator::clusters::ClusterRun;
 use crate::block_allocator::{BlockAllocator, Goal};
 use crate::group::{BitmapChanges, BlockBits, Group, bitmap};
 use crate::options::balloc_variant::BallocVariant;
@@ -47,7 +48,7 @@ impl SharedGoals {
 
 /// The result of a search in one group.
 enum Search {
-    Found(Run),
+    Found(ClusterRun),
     Nothing,
     /// Another thread holds the lock.
     Busy,
@@ -71,6 +72,21 @@ impl BlockAllocator {
         want: u32,
         least: u32,
     ) -> Result<Option<Run>> {
+        let (most, enough) = (
+            self.clusters_for(&goal, want),
+            self.clusters_for(&goal, least),
+        );
+        let found = self.reserve_clusters_together(goal, most, enough)?;
+        Ok(found.map(|clusters| self.run_at(&goal, clusters, want)))
+    }
+
+    /// The same, of clusters.
+    pub(super) fn reserve_clusters_together(
+        &self,
+        goal: Goal,
+        want: u32,
+        least: u32,
+    ) -> Result<Option<ClusterRun>> {
         let found = match self.variant {
             BallocVariant::TryLock => match self.search(goal, want, least, Held::PassOver)? {
                 Search::Busy => self.search(goal, want, least, Held::Wait)?,
@@ -88,13 +104,13 @@ impl BlockAllocator {
     /// Searches the goal's group, then the others, from the shared goal on.
     fn search(&self, goal: Goal, want: u32, least: u32, held: Held) -> Result<Search> {
         let geometry = self.volume.geometry();
-        let (start, at) = geometry.group_of_block(goal.pblk).unwrap_or_default();
+        let (start, at) = self.bit_of(goal.pblk).unwrap_or_default();
         let groups = geometry.groups_count.min(goal.groups);
         let Some(own) = start.0.checked_rem(groups).map(GroupNo) else {
             return Ok(Search::Nothing);
         };
         let mut any_busy = false;
-        match self.search_group(own, at.0, want, least, held)? {
+        match self.search_group(own, at, want, least, held)? {
             Search::Nothing => {}
             Search::Busy => any_busy = true,
             found => return Ok(found),
@@ -126,7 +142,7 @@ impl BlockAllocator {
         })
     }
 
-    /// Reserves up to `want` and at least `least` blocks in one group, from `from` on and then from its start; with 0 from where
+    /// Reserves up to `want` and at least `least` clusters in one group, from `from` on and then from its start; with 0 from where
     /// the last search ended, in the variants that lock.
     fn search_group(
         &self,
@@ -147,7 +163,7 @@ impl BlockAllocator {
                 None => return Ok(Search::Busy),
             },
         };
-        let end = self.volume.geometry().blocks_in_group(no);
+        let end = self.clusters_in_group(no);
         let from = match &locked {
             Some(locked) if from == 0 => locked.block_hint.min(end),
             _ => from,
@@ -160,10 +176,10 @@ impl BlockAllocator {
             locked.block_hint = first + len;
         }
         drop(locked);
-        Ok(Search::Found(self.run_in_group(no, first, len)))
+        Ok(Search::Found(self.clusters_from(no, first, len)))
     }
 
-    /// A group that may have so many free blocks, and its bitmaps.
+    /// A group that may have so many free clusters, and its bitmaps.
     pub(super) fn group_with(
         &self,
         no: GroupNo,
@@ -175,13 +191,6 @@ impl BlockAllocator {
         }
         let bits = self.volume.or_leave(group, self.block_bits(group));
         Ok(bits.map(|bits| (group, bits)))
-    }
-
-    pub(super) fn run_in_group(&self, no: GroupNo, first: u32, len: u32) -> Run {
-        Run {
-            pblk: Pblk(self.volume.geometry().group_first_block(no).0 + u64::from(first)),
-            len,
-        }
     }
 
     /// The lock of a group's bitmaps, in the variants that have it.

@@ -192,7 +192,8 @@ fn nothing_is_allocated_or_freed_without_write_access() {
         let done = on_aborted_journal(&fs, &attached, |handle| work(&fs, handle, run));
         assert!(matches!(done, Err(Ext4Error::Journal(_))), "{done:?}");
     };
-    let publish = |fs: &Ext4, handle: &Handle<'_>, run| fs.blocks.publish_run(handle, run);
+    let publish =
+        |fs: &Ext4, handle: &Handle<'_>, run| fs.blocks.publish_run(handle, run).map(drop);
     let claim = |fs: &Ext4, handle: &Handle<'_>, _: Run| {
         let before = fs.blocks.free_blocks_total();
         let claimed = fs.blocks.claim_blocks(handle, Pblk(6000), 1, true);

@@ -108,15 +108,20 @@ impl BlockAllocator {
             let blocks = u64::from(geometry.blocks_in_group(group.no));
             let from = first.saturating_sub(base);
             let to = end.saturating_sub(base).min(blocks);
-            // Both are below the blocks of a group now, unless there is nothing of it in the range.
+            // Both are below the blocks of a group now, unless there is nothing of it in the range; only clusters that are in
+            // it as a whole.
+            let mask = self.in_cluster_mask();
+            let from = from.saturating_add(mask.into()) >> self.cluster_bits;
+            let to = to >> self.cluster_bits;
+            let least = (least as u32).div_ceil(mask + 1);
             if from < to && !group.damaged.load(Relaxed) {
-                trimmed += self.trim_group(group, from as u32, to as u32, least as u32)?;
+                trimmed += self.trim_group(group, from as u32, to as u32, least)?;
             }
         }
-        Ok(trimmed * block)
+        Ok((trimmed << self.cluster_bits) * block)
     }
 
-    /// The same of blocks `[at, end)` of a group; how many blocks it was.
+    /// The same of clusters `[at, end)` of a group; how many clusters it was.
     fn trim_group(&self, group: &Group, mut at: u32, end: u32, least: u32) -> Result<u64> {
         if group.free_blocks.load(Relaxed) < least {
             return Ok(0);
@@ -135,7 +140,7 @@ impl BlockAllocator {
         Ok(trimmed)
     }
 
-    /// Discards the first free run in `range` of a group, if it has at least `least` blocks; says which it is.
+    /// Discards the first free run in `range` of a group, if it has at least `least` clusters; says which it is.
     fn trim_run(
         &self,
         group: &Group,
@@ -155,15 +160,12 @@ impl BlockAllocator {
         }
         drop(locked);
         let block = self.volume.block_size();
-        let place = self.volume.geometry().group_first_block(group.no).0 + u64::from(first);
-        let done = self
-            .volume
-            .device()
-            .discard(place * block, u64::from(len) * block);
-        self.volume
-            .host_space()
-            .forget(place * block, u64::from(len) * block);
-        self.clear_busy(self.run_in_group(group.no, first, len));
+        let clusters = self.clusters_from(group.no, first, len);
+        let run = self.blocks_of(clusters);
+        let (place, bytes) = (run.pblk.0 * block, u64::from(run.len) * block);
+        let done = self.volume.device().discard(place, bytes);
+        self.volume.host_space().forget(place, bytes);
+        self.clear_busy(clusters);
         done?;
         Ok(Some(first..end))
     }

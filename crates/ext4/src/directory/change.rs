@@ -286,14 +286,17 @@ impl Directory {
             .mapping
             .insert_run(handle, dir, &mut map, lblk, run, true)
         {
-            self.blocks.free_run(handle, run)?;
+            if goal.has_cluster.is_none() {
+                self.blocks.free_run(handle, run)?;
+            }
             return Err(why);
         }
         drop(map);
         let size = self.volume.block_size();
+        let sectors = self.blocks.sectors_of(self.blocks.clusters_of_block(&goal));
         self.table.update_inode(dir, handle, |disk| {
             disk.size += size;
-            disk.blocks += size / 512;
+            disk.blocks += sectors;
         })?;
         let buffer = self.volume.cache().get_unread(run.pblk.0);
         buffer.set_kind(role.kind(), dir.seed().0);

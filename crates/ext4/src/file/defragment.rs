@@ -60,6 +60,9 @@ impl FileIo {
         if !inode.has_extents() {
             return Err(Ext4Error::Unsupported("moving a file without extents"));
         }
+        if self.volume.sb.ro_compat.contains(RoCompat::BIGALLOC) {
+            return Err(Ext4Error::Unsupported("moving files with bigalloc"));
+        }
         self.mapping.extents(inode)
     }
 
@@ -196,7 +199,6 @@ impl FileIo {
     fn publish(&self, spare: &InodeRef, moved: &[Extent]) -> Result<()> {
         for &extent in moved {
             let run = run_of(&extent);
-            let sectors = u64::from(run.len) * (self.volume.block_size() / 512);
             self.blocks.retry_no_space(|| {
                 self.volume.with_handle(WRITE_CREDITS, |handle| {
                     {
@@ -204,7 +206,8 @@ impl FileIo {
                         self.mapping
                             .insert_extent(handle, spare, &mut map, extent, true)?;
                     }
-                    self.blocks.publish_run(handle, run)?;
+                    let added = self.blocks.publish_run(handle, run)?;
+                    let sectors = self.blocks.sectors_of(added);
                     spare.touch_data(handle);
                     self.table
                         .update_inode(spare, handle, |disk| disk.blocks += sectors)

@@ -161,7 +161,6 @@ impl FileIo {
         };
         let block = self.volume.block_size();
         let end = (u64::from(publish.lblk.0) + u64::from(run.len)) * block;
-        let sectors = u64::from(run.len) * (block / 512);
         let reached = publish.size.map(|size| size.min(end));
         self.volume.with_handle(PUBLISH_CREDITS, |handle| {
             {
@@ -170,7 +169,8 @@ impl FileIo {
                 self.mapping
                     .insert_extent_as(handle, inode, &mut map, extent, neighbours, privileged)?;
             }
-            self.blocks.publish_run(handle, run)?;
+            let added = self.blocks.publish_run(handle, run)?;
+            let sectors = self.blocks.sectors_of(added);
             inode.touch_data(handle);
             self.table.update_inode(inode, handle, |disk| {
                 disk.blocks += sectors;

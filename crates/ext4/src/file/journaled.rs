@@ -175,9 +175,9 @@ impl FileIo {
         let end = u64::from(lblk.0) * size + piece.within + n as u64;
         self.volume.with_handle(WRITE_CREDITS + run.len, |handle| {
             self.mapping.map_run(handle, inode, lblk, run, privileged)?;
-            self.blocks.publish_run(handle, run)?;
+            let added = self.blocks.publish_run(handle, run)?;
             self.write_buffers(handle, piece, &buffers)?;
-            self.publish_size(handle, inode, end, u64::from(run.len) * (size / 512))
+            self.publish_size(handle, inode, end, self.blocks.sectors_of(added))
         })?;
         Ok(n)
     }

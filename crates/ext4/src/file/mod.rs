@@ -398,10 +398,10 @@ impl FileIo {
         let size = self.volume.block_size();
         let (lblk, within) = (Lblk((offset / size) as u32), offset % size);
         let n = self.blocks.fill_run(run, within, data)?;
-        let sectors = u64::from(run.len) * (size / 512);
         self.volume.with_handle(WRITE_CREDITS, |handle| {
             self.mapping.map_run(handle, inode, lblk, run, privileged)?;
-            self.blocks.publish_run(handle, run)?;
+            let added = self.blocks.publish_run(handle, run)?;
+            let sectors = self.blocks.sectors_of(added);
             self.publish_size(handle, inode, offset + n as u64, sectors)?;
             self.volume.fast.note_blocks(handle, inode, lblk, run);
             Ok(())

@@ -1,7 +1,7 @@
 //! fallocate(2) that takes a range out of a file, or puts one in: what follows moves.
 //!
 //! # Invariants
-//! Only whole blocks of files with extents; no data is copied. A file whose tree has a few leaves changes in
+//! Only whole blocks, with `bigalloc` whole clusters, of files with extents; no data is copied. A file whose tree has a few leaves changes in
 //! one handle; a larger one leaf by leaf, each of which leaves a file that is right by itself. Nothing is written to
 //! moved blocks before it is durable where they are.
 //!
@@ -116,8 +116,10 @@ impl FileIo {
             ));
         }
         let block = self.volume.block_size();
-        if !(from | to).is_multiple_of(block) {
-            return Err(Ext4Error::Invalid("a range that is not of whole blocks"));
+        if !(from | to).is_multiple_of(self.volume.cluster_size()) {
+            return Err(Ext4Error::Invalid(
+                "a range that is not of whole blocks or clusters",
+            ));
         }
         let number = |at: u64| u32::try_from(at / block).map_err(|_| Ext4Error::TooLarge);
         Ok((number(from)?, number(to)?))

@@ -63,8 +63,8 @@ impl FileIo {
             disk.size = len as u64;
         })?;
         self.mapping.map_run(handle, inode, Lblk(0), run, true)?;
-        self.blocks.publish_run(handle, run)?;
-        self.publish_size(handle, inode, len as u64, self.volume.block_size() / 512)
+        let added = self.blocks.publish_run(handle, run)?;
+        self.publish_size(handle, inode, len as u64, self.blocks.sectors_of(added))
     }
 
     /// The target of a symbolic link.

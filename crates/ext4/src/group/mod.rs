@@ -41,7 +41,7 @@ pub struct Group {
     base: GroupDesc,
     /// The block of group descriptors that holds this group's; immutable.
     pub desc_buffer: Arc<Buffer>,
-    /// Blocks that are free on disk; atomic, as are the other counters and the flags. Counted again when a changed descriptor is
+    /// Clusters that are free on disk; atomic, as are the other counters and the flags. Counted again when a changed descriptor is
     /// encoded, as one variant of block allocation changes only the bitmap.
     pub free_blocks: AtomicU32,
     /// Inodes at the end of the table that were never used.
@@ -190,7 +190,7 @@ impl Group {
         }
     }
 
-    /// Blocks that are free on disk, as the bitmap says if it was loaded.
+    /// Clusters that are free on disk, as the bitmap says if it was loaded.
     pub fn count_free_blocks(&self) -> u32 {
         match self.blocks.get() {
             Some(bits) => bitmap::count_clear(&bits.on_disk),

@@ -46,9 +46,9 @@ impl InlineData {
 
     fn convert_file(&self, inode: &Inode, run: Run, data: &[u8]) -> Result<()> {
         self.blocks.fill_run(run, 0, data)?;
-        let sectors = self.volume.block_size() / 512;
         self.volume.with_handle(CONVERT_CREDITS, |handle| {
-            self.blocks.publish_run(handle, run)?;
+            let added = self.blocks.publish_run(handle, run)?;
+            let sectors = self.blocks.sectors_of(added);
             self.take_out(handle, inode, |disk| disk.blocks += sectors)?;
             self.mapping.map_run(handle, inode, Lblk(0), run, true)
         })
@@ -83,10 +83,10 @@ impl InlineData {
             self.blocks.free_run(handle, run)?;
             return Err(why);
         }
-        let size = self.volume.block_size();
+        let (size, sectors) = (self.volume.block_size(), self.blocks.sectors_of(1));
         self.take_out(handle, dir, |disk| {
             disk.size = size;
-            disk.blocks += size / 512;
+            disk.blocks += sectors;
         })?;
         self.mapping.map_run(handle, dir, Lblk(0), run, true)?;
         dir.blocks().put(Lblk(0), &buffer);

@@ -169,7 +169,7 @@ impl InodeAllocator {
         let geometry = self.volume.geometry();
         let per_flex = 1u64 << geometry.log_groups_per_flex;
         let inodes = u64::from(geometry.inodes_per_group) * per_flex;
-        let blocks = u64::from(geometry.blocks_per_group) * per_flex;
+        let blocks = u64::from(geometry.clusters_per_group) * per_flex;
         let dirs_max = mean.dirs + inodes / 16;
         let inodes_min = mean.inodes.saturating_sub(inodes / 4).max(1);
         let blocks_min = mean.blocks.saturating_sub(blocks / 4);

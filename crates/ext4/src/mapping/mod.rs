@@ -30,6 +30,7 @@ use crate::inode::snapshot::SnapshotBudget;
 use crate::inode_table::InodeTable;
 use crate::mapping::block_map::Reader;
 use crate::mapping::block_map::remove::MAP_STEP_CREDITS;
+use crate::mapping::extents::clusters::PartlyFreed;
 use crate::mapping::extents::remove::{Content, METADATA_STEP_CREDITS, Restart, STEP_CREDITS};
 use crate::options::DataMode;
 use crate::prelude::*;
@@ -167,6 +168,8 @@ pub struct Mapping {
     bytes_max: u64,
     /// Every file may have this size; see [`Mapping::check_end`].
     bytes_max_simple: u64,
+    /// Files that lost blocks of clusters that they keep.
+    partly_freed: PartlyFreed,
     /// Of all snapshots of mappings and of attributes.
     pub(crate) snapshot_budget: SnapshotBudget,
 }
@@ -183,6 +186,7 @@ impl Mapping {
             journals_all_data: volume.data() == DataMode::Journal,
             bytes_max: extents_bytes_max(&volume.sb),
             bytes_max_simple: bytes_max_simple(&volume.sb),
+            partly_freed: PartlyFreed::new(),
             snapshot_budget: SnapshotBudget::new(volume.options.cache_bytes / 4),
             volume,
         }
@@ -296,13 +300,18 @@ impl Mapping {
     /// Where a new block of a file should go.
     ///
     /// # Locks
-    /// The inode's `map` lock, shared; may read from the device.
+    /// The inode's `map` lock, shared; may read from the device. May wait for a commit: no handle may be open.
     ///
     /// # Errors
     /// Damage, the device's, or [`Ext4Error::TooLarge`] past what a map can map.
     pub(crate) fn data_goal(&self, inode: &Inode, lblk: Lblk) -> Result<Goal> {
         let map = inode.map.read();
-        self.data_goal_locked(inode, &map, lblk)
+        let goal = self.data_goal_locked(inode, &map, lblk)?;
+        drop(map);
+        if goal.has_cluster.is_some() {
+            self.settle_freed(inode)?;
+        }
+        Ok(goal)
     }
 
     /// As [`Mapping::data_goal`], with the `map` lock held by the caller.
@@ -312,9 +321,17 @@ impl Mapping {
         _tree: &MapTree,
         lblk: Lblk,
     ) -> Result<Goal> {
+        self.check_kind(inode)?;
         let root = Root::of(&inode.state());
         match root {
-            Root::Extents(root) => Ok(self.goal_in_tree(inode, root, lblk)?.into()),
+            Root::Extents(root) => {
+                let (has_cluster, most) = self.cluster_at(inode, lblk)?;
+                Ok(Goal {
+                    most,
+                    has_cluster,
+                    ..self.goal_in_tree(inode, root, lblk)?.into()
+                })
+            }
             Root::BlockMap(root) => self.goal_in_map(inode, root, lblk),
             Root::Nothing => Ok(self.blocks.goal_of(inode.ino).into()),
         }
@@ -390,6 +407,11 @@ impl Mapping {
     ) -> Result<Handle<'h>> {
         self.blocks.forget_file(inode.ino);
         let root = Root::of(&inode.state());
+        if matches!(root, Root::BlockMap(_))
+            && let Err(why) = self.check_kind(inode)
+        {
+            return handles::end(handle, Err(why));
+        }
         let (credits, fresh) = match root {
             Root::Extents(_) if content == Content::Metadata => {
                 (METADATA_STEP_CREDITS, METADATA_STEP_CREDITS)

@@ -25,6 +25,7 @@ const READS_RO_COMPAT: RoCompat = RoCompat::SPARSE_SUPER
     .union(RoCompat::DIR_NLINK)
     .union(RoCompat::EXTRA_ISIZE)
     .union(RoCompat::METADATA_CSUM.union(RoCompat::PROJECT))
+    .union(RoCompat::BIGALLOC)
     .union(RoCompat::QUOTA)
     .union(RoCompat::VERITY)
     .union(RoCompat::ORPHAN_PRESENT);
@@ -35,6 +36,7 @@ pub(crate) fn check_features(sb: &Superblock, options: &mut MountOptions) -> Res
         return Err(uext4_ondisk::FormatError::UnsupportedIncompat(unknown.describe()).into());
     }
     uext4_ondisk::NameEncoding::read(&sb.raw)?;
+    check_clusters(sb)?;
     let read_only = sb.ro_compat - READS_RO_COMPAT;
     if !read_only.is_empty() && !options.read_only {
         tracing::warn!(
@@ -42,6 +44,28 @@ pub(crate) fn check_features(sb: &Superblock, options: &mut MountOptions) -> Res
             read_only.describe()
         );
         options.read_only = true;
+    }
+    Ok(())
+}
+
+/// Clusters begin with the first block, and only extents name the blocks in them.
+fn check_clusters(sb: &Superblock) -> Result<()> {
+    if !sb.ro_compat.contains(RoCompat::BIGALLOC) {
+        return Ok(());
+    }
+    if sb.geometry.first_data_block != 0 {
+        return Err(uext4_ondisk::FormatError::BadGeometry {
+            what: "the first block with bigalloc",
+            value: sb.geometry.first_data_block.into(),
+        }
+        .into());
+    }
+    if !sb.incompat.contains(Incompat::EXTENT) {
+        return Err(uext4_ondisk::FormatError::BadGeometry {
+            what: "incompatible features, of which bigalloc needs extents,",
+            value: sb.incompat.bits().into(),
+        }
+        .into());
     }
     Ok(())
 }

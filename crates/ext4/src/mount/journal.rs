@@ -141,7 +141,9 @@ pub(crate) fn open_journal(
             let features = uext4_jbd2::LogFeatures {
                 checksums: sb.has_metadata_csum(),
                 wide: sb.incompat.contains(Incompat::BIT64),
-                fast_commits: sb.compat.contains(Compat::FAST_COMMIT),
+                // A replay could not bring usage up to date.
+                fast_commits: sb.compat.contains(Compat::FAST_COMMIT)
+                    && !sb.ro_compat.contains(RoCompat::QUOTA),
             };
             let cache = Arc::clone(cache);
             Ok(Journal::open(

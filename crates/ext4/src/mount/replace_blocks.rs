@@ -124,7 +124,7 @@ impl Ext4 {
                 continue;
             }
             let is_free = match geometry.group_of_block(Pblk(block)) {
-                Some((no, at)) => self.blocks.is_free(no, at.0)?,
+                Some((no, at)) => self.blocks.is_free(no, at)?,
                 // The block in front of the groups.
                 None => false,
             };

@@ -49,7 +49,8 @@ impl Generation {
             groups,
             host_space: HostSpace::new(device_bytes),
             reserved_blocks: sb.raw.reserved_blocks_count(),
-            overhead_blocks: sb.raw.overhead_clusters.get().into(),
+            overhead_blocks: u64::from(sb.raw.overhead_clusters.get())
+                << sb.geometry.cluster_bits(),
         }
     }
 }

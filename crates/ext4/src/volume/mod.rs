@@ -182,6 +182,12 @@ impl Volume {
         u64::from(self.sb.geometry.block_size)
     }
 
+    /// Bytes of a cluster; of a block without `bigalloc`.
+    #[inline(always)]
+    pub(crate) fn cluster_size(&self) -> u64 {
+        self.sb.geometry.cluster_size()
+    }
+
     /// Whether the superblock says that the journal needs recovery.
     pub(crate) fn is_mounted(&self) -> bool {
         self.mounted.load(Ordering::SeqCst)

@@ -32,7 +32,7 @@ impl Volume {
             blocks += u64::from(group.count_free_blocks());
             inodes = inodes.wrapping_add(group.free_inodes());
         }
-        raw.set_free_blocks_count(blocks);
+        raw.set_free_blocks_count(blocks << self.geometry().cluster_bits());
         raw.free_inodes_count = inodes.into();
     }
 

@@ -251,7 +251,7 @@ fn mutate_bitmap(rng: &mut Rng, image: &mut DamagedImage) -> String {
     let g = GroupNo(rng.u32(0..image.geo().groups_count));
     let (desc, geo) = (image.desc(g), image.geo());
     let (name, block, bits) = if rng.bool() {
-        ("block bitmap", desc.block_bitmap, geo.blocks_in_group(g))
+        ("block bitmap", desc.block_bitmap, geo.clusters_in_group(g))
     } else {
         ("inode bitmap", desc.inode_bitmap, geo.inodes_per_group)
     };

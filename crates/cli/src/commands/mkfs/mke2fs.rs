@@ -24,9 +24,6 @@ pub struct Mke2fsArgs {
     /// Write superblock and descriptors only
     #[arg(short = 'S', hide = true)]
     super_only: bool,
-    /// Bytes of a cluster
-    #[arg(short = 'C', hide = true, value_name = "BYTES")]
-    cluster_size: Option<String>,
     /// Where to keep what is overwritten
     #[arg(short = 'z', hide = true, value_name = "FILE")]
     undo_file: Option<OsString>,
@@ -55,9 +52,6 @@ impl Mke2fsArgs {
             bail!(
                 "-S writes superblocks over an image that exists; `mke2fs -S` does it, as a last resort before e2fsck"
             );
-        }
-        if self.cluster_size.is_some() {
-            bail!("-C: images with the feature bigalloc can't be made");
         }
         if self.undo_file.is_some() {
             bail!(

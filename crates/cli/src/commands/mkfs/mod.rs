@@ -98,6 +98,9 @@ pub struct Args {
     /// Bytes of a block: a power of two from 1024 to 65536; without --usage 4096, the most that Linux before 6.19 mounts on x86
     #[arg(long, short, value_parser = size::parse)]
     block_size: Option<u64>,
+    /// Bytes of a cluster, with the feature bigalloc: a power of two from the block size on; 16 blocks unless given
+    #[arg(long, short = 'C', value_parser = size::parse)]
+    cluster_size: Option<u64>,
     /// Bytes of an inode: a power of two from 128 to the block size; 256 unless given
     #[arg(long, short = 'I')]
     inode_size: Option<u16>,
@@ -318,8 +321,8 @@ fn long_help() -> String {
          an image in --from need them. A directory with more names than\n\
          two levels of a hash tree hold needs large_dir. With casefold, directories can\n\
          ignore case (`uext4 chattr +F`). quota counts what users and groups have, and\n\
-         projects with project; -E quotatype= chooses. encrypt, bigalloc and\n\
-         journal_dev can't be made.\n\n\
+         projects with project; -E quotatype= chooses. With bigalloc, space is\n\
+         allocated in clusters of --cluster-size. encrypt and journal_dev can't be made.\n\n\
          {MANIFEST}\n\n\
          {EXAMPLES}"
     )
@@ -563,8 +566,7 @@ fn options(args: &Args) -> Result<BuildOptions> {
     id_maps::apply(&args.map_uid, &args.map_gid, &mut options).map_err(failed)?;
     let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
     options.block_size = args.block_size.map_or(options.block_size, narrow);
-    let ratio = options.inode_ratio.max(options.block_size);
-    options.inode_ratio = args.inode_ratio.map_or(ratio, narrow);
+    options.cluster_size = args.cluster_size.map(narrow);
     options.inode_size = args.inode_size.unwrap_or(options.inode_size);
     options.flex_bg_size = args.flex_groups.unwrap_or(options.flex_bg_size);
     options.errors = args.errors.unwrap_or(options.errors);
@@ -580,6 +582,7 @@ fn options(args: &Args) -> Result<BuildOptions> {
     if let Some(list) = &args.features {
         options.features = options.features.changed(list).map_err(failed)?;
     }
+    options.inode_ratio = inode_ratio(args, &options);
     let listed = args.journal_list.as_ref().and_then(|list| list.bytes);
     options.journal_size = args.journal_size.or(listed);
     for list in &args.extended {
@@ -592,6 +595,14 @@ fn options(args: &Args) -> Result<BuildOptions> {
         options.time = Some(time?);
     }
     Ok(options)
+}
+
+/// Bytes of the image for every inode: no more inodes than clusters, unless asked for.
+fn inode_ratio(args: &Args, options: &BuildOptions) -> u32 {
+    match args.inode_ratio {
+        Some(bytes) => u32::try_from(bytes).unwrap_or(u32::MAX),
+        None => options.inode_ratio.max(options.cluster_bytes()),
+    }
 }
 
 /// The directory that the image is in, if it is in one.

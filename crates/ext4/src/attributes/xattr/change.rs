@@ -387,7 +387,7 @@ impl Attributes {
         if had {
             self.put_xattr_block(handle, inode, before.pblk)?;
         }
-        let sectors = self.volume.block_size() / 512;
+        let sectors = self.blocks.sectors_of(1);
         self.table.update_inode(inode, handle, |disk| {
             disk.file_acl = new;
             if had {

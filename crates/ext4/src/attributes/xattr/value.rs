@@ -145,7 +145,8 @@ fn damage(ino: Ino, why: &str) -> Ext4Error {
 impl Attributes {
     /// Sectors that a value takes, as its owner counts them.
     fn value_sectors(&self, size: u32) -> u64 {
-        u64::from(size).div_ceil(self.volume.block_size()) * (self.volume.block_size() / 512)
+        let cluster = self.volume.cluster_size();
+        u64::from(size).div_ceil(cluster) * (cluster / 512)
     }
 
     /// The same of all values of an inode.
@@ -181,7 +182,7 @@ impl Attributes {
     pub(crate) fn xattr_sectors(&self, inode: &Inode) -> Result<u64> {
         let has_block = inode.state().file_acl != uext4_ondisk::Pblk(0);
         let block = if has_block {
-            self.volume.block_size() / 512
+            self.blocks.sectors_of(1)
         } else {
             0
         };
@@ -389,8 +390,8 @@ impl Attributes {
             self.mapping
                 .map_run(handle, inode, Lblk(lblk), *run, true)?;
             *mapped += 1;
-            self.blocks.publish_run(handle, *run)?;
-            let sectors = u64::from(run.len) * (self.volume.block_size() / 512);
+            let added = self.blocks.publish_run(handle, *run)?;
+            let sectors = self.blocks.sectors_of(added);
             self.table
                 .update_inode(inode, handle, |disk| disk.blocks += sectors)?;
             lblk += run.len;

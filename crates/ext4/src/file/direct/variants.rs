@@ -74,7 +74,7 @@ impl FileIo {
             && (write.offset | write.len()) & (self.volume.block_size() - 1) == 0
     }
 
-    /// Locks the blocks that the write changes; where it extends the file also the last block, whose rest
+    /// Locks the blocks that the write changes, with the clusters that blocks of them are allocated in; where it extends the file also the last block, whose rest
     /// it may zero, and all that follows. The size does not shrink while the `ilock` is held, and does
     /// not grow but under such a range, so what was seen of it before is enough.
     fn lock_range<'a>(
@@ -82,7 +82,7 @@ impl FileIo {
         write: &Request<'a>,
         locked: &ILockGuard<'_>,
     ) -> Result<RangeGuard<'a>> {
-        let block = self.volume.block_size();
+        let block = self.volume.cluster_size();
         let size = write.inode.size();
         let start = if write.append { size } else { write.offset };
         let end = start.saturating_add(write.len());

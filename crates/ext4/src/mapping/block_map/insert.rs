@@ -92,6 +92,7 @@ impl Mapping {
             groups: self.map_groups(),
             ino: Ino(0),
             lblk: Lblk(0),
+            has_cluster: None,
         };
         for _ in path.depth()..path.place.levels {
             let reserved = self

@@ -295,6 +295,7 @@ impl Mapping {
             groups: self.map_groups(),
             ino: inode.ino,
             lblk,
+            has_cluster: None,
         })
     }
 

@@ -201,7 +201,7 @@ impl Mapping {
         let buffer = self.volume.cache().get_unread(run.pblk.0);
         let (kind, seed) = self.loader(inode).role();
         buffer.set_kind(kind, seed);
-        let sectors = self.volume.block_size() / 512;
+        let sectors = self.blocks.sectors_of(1);
         self.table
             .update_inode(inode, handle, |disk| disk.blocks += sectors)?;
         Ok(buffer)

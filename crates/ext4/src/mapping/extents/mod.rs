@@ -13,6 +13,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `clusters` | clusters that blocks of a file share |
 //! | `insert` | adding extents, splitting nodes |
 //! | `convert` | extents that become written or unwritten |
 //! | `remove` | taking extents away and freeing what they hold |
@@ -20,6 +21,7 @@
 //! | `snapshot` | the mapping as it was a moment ago, to look up without a lock |
 //! | `reseed` | nodes that become another inode's, or another generation's |
 
+pub(crate) mod clusters;
 pub(crate) mod convert;
 pub(crate) mod insert;
 pub(crate) mod remove;

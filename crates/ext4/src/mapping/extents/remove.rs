@@ -72,8 +72,23 @@ impl Mapping {
         if content == Content::Metadata {
             self.forget_run(handle, Run { pblk, len })?;
         }
-        self.blocks.free_run(handle, Run { pblk, len })?;
-        let sectors = u64::from(len) * (self.volume.block_size() / 512);
+        let removed = Extent {
+            lblk: Lblk(cut_from as u32),
+            len: len as u16,
+            pblk,
+            ..extent
+        };
+        let own = self.own_clusters(inode, &removed)?;
+        let end = pblk.0 + u64::from(len);
+        let is_all = |run: Run| run.pblk <= pblk && run.pblk.0 + u64::from(run.len) >= end;
+        if !own.is_some_and(is_all) {
+            self.note_partly_freed(handle, inode);
+        }
+        let Some(run) = own else {
+            return Ok(cut_from);
+        };
+        self.blocks.free_run(handle, run)?;
+        let sectors = u64::from(run.len) * (self.volume.block_size() / 512);
         self.table.update_inode(inode, handle, |disk| {
             disk.blocks = disk.blocks.saturating_sub(sectors)
         })?;
@@ -155,7 +170,7 @@ impl Mapping {
             ExtentNodeMut::new(&mut path.root).set_depth(0);
         }
         if freed > 0 || root_empty {
-            let sectors = freed * (self.volume.block_size() / 512);
+            let sectors = self.blocks.sectors_of(freed);
             let root = path.root;
             self.table.update_inode(inode, handle, |disk| {
                 disk.i_block = root;

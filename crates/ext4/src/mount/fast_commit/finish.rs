@@ -71,14 +71,23 @@ impl Replay<'_> {
             self.unmap(*ino)?;
         }
         let mut used = Runs::default();
+        let ratio = u64::from(self.fs.volume.geometry().cluster_ratio);
         for ino in &alive {
             let Some(inode) = self.inode(*ino)? else {
                 continue;
             };
             self.map(&inode)?;
+            let mut last = None;
             for extent in self.extents(&inode)? {
-                let to = extent.pblk.0 + u64::from(extent.len);
-                if !used.insert(extent.pblk.0, to) {
+                let (from, to) = self.whole_clusters(&extent);
+                // Extents that follow each other may share a cluster.
+                let first = u64::from(extent.lblk.0) / ratio;
+                let rest = match last {
+                    Some((cluster, end)) if cluster == first && end == from + ratio => end,
+                    _ => from,
+                };
+                last = Some(((extent.end() - 1) / ratio, to));
+                if !used.insert(rest, to) {
                     return Err(Corrupt::new(CorruptKind::FastCommit)
                         .ino(*ino)
                         .pblk(extent.pblk)
@@ -94,6 +103,13 @@ impl Replay<'_> {
             self.fs.blocks.free_run(self.handle, Run { pblk, len })?;
         }
         Ok(())
+    }
+
+    /// The blocks of the clusters that an extent touches: the first, and the one after the last.
+    pub(super) fn whole_clusters(&self, extent: &Extent) -> (u64, u64) {
+        let mask = u64::from(self.fs.volume.geometry().cluster_ratio) - 1;
+        let to = extent.pblk.0 + u64::from(extent.len);
+        (extent.pblk.0 & !mask, (to + mask) & !mask)
     }
 
     /// Unmaps data past the end of a file: its size may have been noted before what was cut off, or
@@ -144,11 +160,13 @@ impl Replay<'_> {
                 .blocks
                 .claim_this_run(self.handle, run_of(extent), &mut |_, _| Ok(()))?;
             let mut locked = inode.map.write();
+            let added = self.fs.mapping.own_clusters(inode, extent)?;
             self.fs
                 .mapping
                 .insert_extent(self.handle, inode, &mut locked, *extent, true)?;
             drop(locked);
-            let sectors = u64::from(extent.len) * (self.fs.volume.block_size() / 512);
+            let sectors =
+                added.map_or(0, |run| u64::from(run.len)) * (self.fs.volume.block_size() / 512);
             self.fs.table.update_inode(inode, self.handle, |disk| {
                 disk.blocks = disk.blocks.saturating_add(sectors);
             })?;

@@ -163,8 +163,8 @@ impl<'r> Replay<'r> {
             if let Some(inode) = self.inode(ino)? {
                 self.touched.insert(ino);
                 for extent in self.extents(&inode)? {
-                    self.before
-                        .insert(extent.pblk.0, extent.pblk.0 + u64::from(extent.len));
+                    let (from, to) = self.whole_clusters(&extent);
+                    self.before.insert(from, to);
                 }
             }
         }

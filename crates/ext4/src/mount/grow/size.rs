@@ -31,6 +31,9 @@ fn refuse(raw: &RawSuperblock, old: &Geometry, blocks: u64) -> Result<()> {
             "it has more blocks; only an image that is not mounted can be made smaller",
         ));
     }
+    if raw.ro_compat().contains(RoCompat::BIGALLOC) {
+        return Err(Ext4Error::Unsupported("a larger size with bigalloc"));
+    }
     let narrow = !raw.incompat().contains(Incompat::BIT64)
         // Pointers of the resize inode have 32 bits.
         || raw.compat().contains(Compat::RESIZE_INODE);
