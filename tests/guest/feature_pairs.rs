@@ -1,7 +1,8 @@
 //! What `tests/kernel/feature_pairs.rs` leaves to a kernel with quota, projects, casefold and verity: each of these alone and in pairs, filled by
 //! debugfs, by uext4 and by the guest's kernel, read by both, and changed.
 //!
-//! The images are files of a disk of the guest. `UEXT4_PAIR=quota+casefold` takes one.
+//! The images are files of a disk of the guest. `UEXT4_PAIR=casefold+quota` takes one,
+//! `UEXT4_PAIR=quota` all with it.
 use crate::{
     is_asked_for,
     machine::{Guest, printed},
@@ -101,7 +102,7 @@ fn features_that_the_guest_has() -> Result<()> {
     }
     let only = std::env::var("UEXT4_PAIR").ok();
     let wanted = all().into_iter().filter(|features| match &only {
-        Some(only) => *only == features.name,
+        Some(only) => features.are_asked_for(only),
         None => OF_THE_GUEST.iter().any(|feature| features.has(feature)),
     });
     let calls = Calls::build()?;

@@ -79,6 +79,11 @@ pub fn all() -> Vec<Features> {
 }
 
 impl Features {
+    /// Whether they are what `UEXT4_PAIR` asks for: `quota+casefold` is one image, `quota` all that have it.
+    pub fn are_asked_for(&self, asked: &str) -> bool {
+        self.name == asked || self.name.split('+').any(|feature| feature == asked)
+    }
+
     /// Whether a feature is among them.
     pub fn has(&self, feature: &str) -> bool {
         self.set.split(',').any(|of| of == feature)
