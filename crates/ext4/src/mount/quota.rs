@@ -47,7 +47,7 @@ pub(crate) fn load_or_read_only(
         Err(why @ Ext4Error::Corrupt(_)) => {
             if !options.read_only {
                 tracing::error!(
-                    "mounted read-only: {why}: `uext4 check -p` writes the quota files again"
+                    "mounted read-only: {why}: `uext4 check -y` writes the quota files again"
                 );
             }
             options.read_only = true;
