@@ -258,6 +258,26 @@ pub const wrong: &[Line] = &[
         "",
         "mke2fs; echo $?; mke2fs -Q t; echo $?; mke2fs none; echo $?; mkfs.ext4 -n none 300M",
     ),
+    // A device that ends before its file system, which is marked clean; the original marks it as one with errors.
+    but(
+        MADE,
+        "truncate -s -1M t.img; for o in -p -fp; do e2fsck $o t.img >/dev/null 2>&1; echo $?; done; dumpe2fs t.img >/dev/null 2>&1; echo $?",
+        &["Filesystem state"],
+    ),
+    but(
+        MADE,
+        "truncate -s 2M t.img; e2fsck -p t.img >/dev/null 2>&1; echo $?; dumpe2fs -h t.img >/dev/null 2>&1; echo $?; truncate -s 24M t.img",
+        &["Filesystem state"],
+    ),
+    // Values that there are none of.
+    equal(
+        MADE,
+        "for o in '-b x' '-C x' '-C 77' '-C -77' '-E ea_ver=9' -D -s -S; do e2fsck -n $o t.img >/dev/null 2>&1; echo $?; done",
+    ),
+    equal(
+        MADE,
+        "for o in '-i 1023' '-i 67108865' '-i 0' '-E quotatype=foo' '-E quotatype=usrquota:' '-r 2' '-r x' '-b 3'; do mke2fs -F -q $o t.img >/dev/null 2>&1; echo $?; done; debugfs -b x -R ls t.img >/dev/null 2>&1; echo $?",
+    ),
     equal(EMPTY, "mke2fs -O frob t.img; mkfs.ext4 t.img 1000x"),
     equal(
         "",
