@@ -85,7 +85,7 @@ impl Ext4 {
     /// Waits for changes that run; starts handles.
     ///
     /// # Errors
-    /// `EOPNOTSUPP`: the image keeps no such quotas. `EROFS`. `EBUSY`: it is frozen. `ENOSPC`: the quota file finds no
+    /// `EOPNOTSUPP`: the image keeps no such quotas. `EINVAL`: all ones are not an owner. `ERANGE`: a limit above 2^63 - 1. `EROFS`. `EBUSY`: it is frozen. `ENOSPC`: the quota file finds no
     /// space.
     ///
     /// # Crash
