@@ -258,6 +258,15 @@ pub const wrong: &[Line] = &[
         "",
         "mke2fs; echo $?; mke2fs -Q t; echo $?; mke2fs none; echo $?; mkfs.ext4 -n none 300M",
     ),
+    // Counts of clusters and of blocks, and where the first superblock is.
+    equal(
+        "mke2fs -q -t ext4 -O bigalloc -b 1024 -U 11111111-2222-4333-8444-555555555555 t.img 48M",
+        "dumpe2fs t.img 2>/dev/null; dumpe2fs -g t.img 2>/dev/null; e2fsck -n t.img; e2fsck -fn t.img; debugfs -R stats t.img 2>/dev/null; debugfs -w -R 'setb 40000' t.img; debugfs -w -R 'freeb 40000' t.img",
+    ),
+    equal(
+        "mke2fs -q -t ext4 -O sparse_super2 -b 4096 -U 11111111-2222-4333-8444-555555555555 t.img 48M",
+        "dumpe2fs -h t.img; tune2fs -l t.img",
+    ),
     // A device that ends before its file system, which is marked clean; the original marks it as one with errors.
     but(
         MADE,
