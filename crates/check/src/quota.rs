@@ -91,8 +91,11 @@ pub(crate) fn run(cx: &Context<'_>, usage: &Usage, faults: &mut Faults) -> Resul
         });
         if let Some(id) = file.twofold.or(wrong) {
             let want = used.get(&id).copied().unwrap_or_default();
-            let have = file.found.get(&id);
-            let why = format!("{id} has {want:?} bytes and inodes, file says {have:?}");
+            let have = file.found.get(&id).copied().unwrap_or_default();
+            let why = format!(
+                "{id} has {} bytes and {} inodes, the file says {} and {}",
+                want.0, want.1, have.0, have.1
+            );
             faults.push(fault(FaultKind::QuotaUsage, &why));
         }
     }
