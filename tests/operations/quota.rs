@@ -478,7 +478,7 @@ impl MakeAs for Ext4 {
     }
 }
 
-/// The hash tree of a file is its owner's, who has to have room for it.
+/// The hash tree of a file counts as its owner's.
 #[test]
 fn a_hash_tree_is_refused_at_the_limit() {
     let image = image("64M", "-O quota,verity -b 4096");
