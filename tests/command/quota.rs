@@ -81,6 +81,17 @@ fn what_can_not_be_set_is_refused() {
     };
     refuses(&["user:1"], "give a limit");
     refuses(&["user:unknown", "--blocks-hard", "1M"], "give a number");
+    refuses(&["user:4294967295", "--inodes-hard", "1"], "not an owner");
+    refuses(&["user:1", "--inodes-hard", "9223372036854775808"], "2^63");
+    refuses(&["user:1", "--blocks-hard", "9223372036854775808"], "2^63");
+    workdir.ok(&[
+        "quota",
+        "set",
+        "a.img",
+        "user:4294967294",
+        "--inodes-hard",
+        "9223372036854775807",
+    ]);
     refuses(&["project:1", "--blocks-hard", "1M"], "project,quota");
     refuses(
         &["user:1", "--blocks-hard", "1M", "--blocks-soft", "2M"],

@@ -261,6 +261,35 @@ pub const wrong: &[Line] = &[
         "",
         "mke2fs; echo $?; mke2fs -Q t; echo $?; mke2fs none; echo $?; mkfs.ext4 -n none 300M",
     ),
+    // Counts of clusters and of blocks, and where the first superblock is.
+    equal(
+        "mke2fs -q -t ext4 -O bigalloc -b 1024 -U 11111111-2222-4333-8444-555555555555 t.img 48M",
+        "dumpe2fs t.img 2>/dev/null; dumpe2fs -g t.img 2>/dev/null; e2fsck -n t.img; e2fsck -fn t.img; debugfs -R stats t.img 2>/dev/null; debugfs -w -R 'setb 40000' t.img; debugfs -w -R 'freeb 40000' t.img",
+    ),
+    equal(
+        "mke2fs -q -t ext4 -O sparse_super2 -b 4096 -U 11111111-2222-4333-8444-555555555555 t.img 48M",
+        "dumpe2fs -h t.img; tune2fs -l t.img",
+    ),
+    // A device that ends before its file system, which is marked clean; the original marks it as one with errors.
+    but(
+        MADE,
+        "truncate -s -1M t.img; for o in -p -fp; do e2fsck $o t.img >/dev/null 2>&1; echo $?; done; dumpe2fs t.img >/dev/null 2>&1; echo $?",
+        &["Filesystem state"],
+    ),
+    but(
+        MADE,
+        "truncate -s 2M t.img; e2fsck -p t.img >/dev/null 2>&1; echo $?; dumpe2fs -h t.img >/dev/null 2>&1; echo $?; truncate -s 24M t.img",
+        &["Filesystem state"],
+    ),
+    // Values that there are none of.
+    equal(
+        MADE,
+        "for o in '-b x' '-C x' '-C 77' '-C -77' '-E ea_ver=9' -D -s -S; do e2fsck -n $o t.img >/dev/null 2>&1; echo $?; done",
+    ),
+    equal(
+        MADE,
+        "for o in '-i 1023' '-i 67108865' '-i 0' '-E quotatype=foo' '-E quotatype=usrquota:' '-r 2' '-r x' '-b 3'; do mke2fs -F -q $o t.img >/dev/null 2>&1; echo $?; done; debugfs -b x -R ls t.img >/dev/null 2>&1; echo $?",
+    ),
     equal(EMPTY, "mke2fs -O frob t.img; mkfs.ext4 t.img 1000x"),
     equal(
         "",

@@ -109,3 +109,64 @@ fn fuse2fs_mounts() {
     }
     sh("while mountpoint -q mnt; do umount -l mnt; done");
 }
+
+/// `debugfs -w` recovers the journal of an image that was not unmounted before it changes anything, and without `-w` nothing is written.
+#[test]
+fn debugfs_recovers_before_it_writes() {
+    if !["mke2fs", "e2fsck"].into_iter().all(is_installed) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(built::uext4(), dir.path().join("debugfs")).unwrap();
+    let sh = |line: &str| run::shell(dir.path(), line, Some(dir.path()));
+    let made = image("64M", "-b 4096 -O quota -J size=4");
+    let fs = made.mount();
+    let (top, root) = (fs.top(), Caller::root());
+    let there = fs.make(&top, b"there", &FILE);
+    fs.put(&there, 0, b"data");
+    fs.sync().expect("sync");
+    // These are in the journal alone.
+    fs.rename(&root, &top, b"there", &top, b"renamed", Default::default())
+        .expect("rename");
+    fs.make(&top, b"made", &FILE);
+    let unlinked = fs.make(&top, b"unlinked", &FILE);
+    fs.put(&unlinked, 0, &[1; 100_000]);
+    fs.unlink(&root, &top, b"unlinked").expect("unlink");
+    fs.sync().expect("sync");
+    fs.crash();
+    drop((there, unlinked));
+    drop(fs);
+    let copy = dir.path().join("t.img");
+    std::fs::copy(&made, &copy).unwrap();
+    let before = std::fs::read(&copy).unwrap();
+    assert_eq!(
+        sh("dumpe2fs -h t.img 2>/dev/null | grep -q needs_recovery").0,
+        Some(0)
+    );
+    let (code, _, err) = sh("debugfs -R 'ls -p' t.img");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(before == std::fs::read(&copy).unwrap(), "was written");
+    for request in [
+        "write t.txt /new",
+        "ssv volume_name label",
+        "sif /renamed mtime 20200101",
+        "rm /made",
+    ] {
+        std::fs::write(&copy, &before).unwrap();
+        std::fs::write(dir.path().join("t.txt"), "text").unwrap();
+        let line = format!("debugfs -w -R '{request}' t.img");
+        let (code, _, err) = sh(&line);
+        assert_eq!(code, Some(0), "{request}: {err}");
+        let (code, out, _) = sh("PATH=${PATH#*:}; e2fsck -fn t.img");
+        assert_eq!(code, Some(0), "{request}: {out}");
+        let (_, names, _) = sh("debugfs -R 'ls -p' t.img");
+        for (name, is_there) in [
+            ("/renamed/", true),
+            ("/made/", request != "rm /made"),
+            ("/there/", false),
+            ("/unlinked/", false),
+        ] {
+            assert_eq!(names.contains(name), is_there, "{request}: {name}: {names}");
+        }
+    }
+}

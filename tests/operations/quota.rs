@@ -477,3 +477,104 @@ impl MakeAs for Ext4 {
             .expect("create")
     }
 }
+
+/// The hash tree of a file counts as its owner's.
+#[test]
+fn a_hash_tree_is_refused_at_the_limit() {
+    let image = image("64M", "-O quota,verity -b 4096");
+    let fs = enforcing(&image);
+    open_top(&fs);
+    let space_hard = 400 << 10;
+    limit(
+        &fs,
+        11,
+        QuotaLimits {
+            space_hard,
+            ..QuotaLimits::default()
+        },
+    );
+    let owner = user(11);
+    let file = fs.make_as(&owner, "file");
+    write_as_user(&fs, &file, 0, 396 << 10).expect("write");
+    let before = usage(&fs, 11);
+    let verity = uext4_ondisk::FsVerity::default();
+    let refused = fs.files.enable_verity(&owner, &file, &verity);
+    assert!(
+        matches!(refused, Err(uext4_ext4::Ext4Error::QuotaExceeded)),
+        "{refused:?}"
+    );
+    assert_eq!(usage(&fs, 11), before);
+    fs.files
+        .enable_verity(&Caller::root(), &file, &verity)
+        .expect("root is exempt");
+    assert!(usage(&fs, 11).0 > space_hard);
+    drop(file);
+    compare(&fs);
+    image.end(fs);
+}
+
+/// Threads rename over, exchange, link and give away what others write to, at the limits of all kinds.
+#[test]
+fn usage_is_right_after_many_threads_at_their_limits() {
+    let args = "-O quota,project,inline_data -I 256 -b 4096 -J size=4";
+    let image = image("64M", args);
+    let options = MountOptions {
+        quotas: EnforcedQuotas {
+            user: true,
+            group: true,
+            project: true,
+        },
+        ..MountOptions::default()
+    };
+    let fs = mount(&image, options);
+    open_top(&fs);
+    for id in [1, 77, 1000] {
+        let limits = QuotaLimits {
+            space_hard: 900 << 10,
+            inodes_hard: 9,
+            space_soft: 100 << 10,
+            inodes_soft: 2,
+        };
+        for kind in QuotaKind::ALL {
+            fs.set_quota(kind, &QuotaSettings::Limits(id, limits))
+                .expect("sets limits");
+        }
+    }
+    std::thread::scope(|scope| {
+        for thread in 0..8u64 {
+            let fs = &fs;
+            scope.spawn(move || {
+                let mut rng = fastrand::Rng::with_seed(thread + 100);
+                let top = fs.top();
+                let root = Caller::root();
+                for _ in 0..200 {
+                    step(fs, &mut rng, "s");
+                    let name = |rng: &mut fastrand::Rng| format!("s{}", rng.u8(..12)).into_bytes();
+                    let (from, to) = (name(&mut rng), name(&mut rng));
+                    let id = *rng.choice(&[1, 77, 1000]).expect("one");
+                    match (rng.u8(..6), fs.lookup(&root, &top, &from).ok()) {
+                        (0..=1, _) => {
+                            drop(fs.rename(&user(id), &top, &from, &top, &to, RenameFlags::empty()))
+                        }
+                        (2, _) => {
+                            let exchange = RenameFlags::EXCHANGE;
+                            drop(fs.rename(&root, &top, &from, &top, &to, exchange));
+                        }
+                        (3, Some(file)) => drop(fs.link(&root, &file, &top, &to)),
+                        (4, Some(file)) => {
+                            let len = rng.usize(..300_000);
+                            let _ = write_as_user(fs, &file, rng.u64(..400_000), len);
+                        }
+                        (5, Some(file)) => drop(chown(fs, &user(id), &file, id)),
+                        _ => {}
+                    }
+                }
+            });
+        }
+    });
+    compare(&fs);
+    image.end(fs);
+    let fs = image.mount();
+    compare(&fs);
+    image.end(fs);
+}

@@ -5,6 +5,7 @@ mod casefold;
 mod defragment;
 mod grow;
 mod interrupted;
+mod quota;
 mod rare_features;
 mod rest;
 mod safe;

@@ -110,6 +110,8 @@ kinds! {
     SuperblockTime = "superblock time lies in the future",
     QuotaInode = "superblock names an invalid quota inode",
     QuotaUsage = "quota file disagrees with the usage",
+    QuotaFile = "quota file is damaged",
+    QuotaTree = "quota file can't be changed",
     OrphanPending = "deleted inode waits for the next mount to free it",
     JournalErrno = "journal records an error",
     MmpInUse = "multi-mount protection says that it is being checked",

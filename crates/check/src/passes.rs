@@ -166,7 +166,8 @@ pub(crate) fn examine<'d>(
     };
     report.block_size = cx.geo.block_size;
     report.inodes_total = cx.geo.inodes_count.into();
-    report.blocks_total = cx.geo.blocks_count / u64::from(cx.geo.cluster_ratio);
+    report.blocks_total = cx.geo.blocks_count;
+    report.first_block = cx.geo.first_data_block.into();
     report.errors_recorded =
         cx.sb.raw.state.get() & STATE_ERROR != 0 || cx.sb.raw.error_count.get() != 0;
     if stop(Stage::Superblock, faults, report) {
@@ -239,7 +240,8 @@ fn examine_groups(
     faults: &mut Faults,
 ) -> Result<()> {
     done.stage = Stage::Groups;
-    report.blocks_used = bitmaps::run(cx, faults)?.blocks_used;
+    let clusters_used = bitmaps::run(cx, faults)?.blocks_used;
+    report.blocks_used = clusters_used.saturating_mul(u64::from(cx.geo.cluster_ratio));
     if let Some(scanned) = &mut done.scanned {
         scanned.dirs = Dirs::default();
         quota::run(cx, &scanned.usage, faults)?;

@@ -7,10 +7,10 @@ use crate::filemap::{self, Run};
 use crate::journal::read_inode;
 use crate::layout::is_hidden;
 use crate::prelude::*;
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 use uext4_ondisk::{
-    Inode, QUOTA_BLOCK, QUOTA_DEPTH, QUOTA_REFERENCES, QUOTA_ROOT, QuotaEntry, QuotaHeader,
-    QuotaLeafHeader, quota_entries, quota_inodes, quota_reference,
+    Inode, QUOTA_BLOCK, QUOTA_DEPTH, QUOTA_PER_LEAF, QUOTA_REFERENCES, QUOTA_ROOT, QuotaEntry,
+    QuotaHeader, QuotaLeafHeader, quota_entries, quota_inodes, quota_reference,
 };
 
 /// Space and inodes of each owner, for users, groups and projects.
@@ -62,21 +62,25 @@ pub(crate) fn run(cx: &Context<'_>, usage: &Usage, faults: &mut Faults) -> Resul
             continue;
         }
         let what = kind.name();
-        let fault = |why: &str| {
+        let fault = |kind: FaultKind, why: &str| {
             let detail = format!("{what} quota: {why}");
-            Fault::new(FaultKind::QuotaUsage).ino(ino).detail(detail)
+            Fault::new(kind).ino(ino).detail(detail)
         };
         let Some(mut file) = QuotaFile::open(cx, ino)? else {
-            faults.push(fault("file is unusable"));
+            faults.push(fault(FaultKind::QuotaFile, "file is unusable"));
             continue;
         };
         let header = QuotaHeader::decode(&file.read(0)?);
         if header.magic != kind.magic() {
-            faults.push(fault("first word is wrong").note());
+            file.note("first word is wrong");
         }
-        if !file.check_header(&header) || !file.tree(QUOTA_ROOT, QUOTA_DEPTH)? {
-            faults.push(fault("file is damaged"));
+        if !file.check_header(&header) || !file.tree(QUOTA_ROOT, QUOTA_DEPTH, 0)? {
+            faults.push(fault(FaultKind::QuotaFile, "a reference leads nowhere"));
             continue;
+        }
+        file.lists(&header)?;
+        if let Some(odd) = &file.odd {
+            faults.push(fault(FaultKind::QuotaTree, odd).note());
         }
         let ids = used.keys().chain(file.found.keys());
         let wrong = ids.copied().find(|id| {
@@ -85,11 +89,14 @@ pub(crate) fn run(cx: &Context<'_>, usage: &Usage, faults: &mut Faults) -> Resul
             file.found.get(id).copied() != Some(want)
                 && (want != (0, 0) || file.found.contains_key(id))
         });
-        if let Some(id) = wrong {
+        if let Some(id) = file.twofold.or(wrong) {
             let want = used.get(&id).copied().unwrap_or_default();
-            let have = file.found.get(&id);
-            let why = format!("{id} has {want:?} bytes and inodes, file says {have:?}");
-            faults.push(fault(&why));
+            let have = file.found.get(&id).copied().unwrap_or_default();
+            let why = format!(
+                "{id} has {} bytes and {} inodes, the file says {} and {}",
+                want.0, want.1, have.0, have.1
+            );
+            faults.push(fault(FaultKind::QuotaUsage, &why));
         }
     }
     Ok(())
@@ -104,8 +111,14 @@ pub(crate) struct QuotaFile<'c, 'd> {
     runs: Vec<Run>,
     /// Blocks of the file, by its own word.
     blocks: u32,
-    /// Blocks that were read, and how far above the leaves they are.
-    seen: HashMap<u32, u32>,
+    /// Blocks that were read as what is so far above the leaves.
+    seen: BTreeSet<(u32, u32)>,
+    /// Leaves, with how many entries each has.
+    leaves: BTreeMap<u32, usize>,
+    /// Why an owner can't be added: what e2fsck lets pass, and a mount does not.
+    odd: Option<String>,
+    /// An owner with two entries that differ.
+    twofold: Option<u32>,
     found: BTreeMap<u32, (u64, u64)>,
     /// The entries whole, if they are wanted.
     entries: Option<Entries>,
@@ -131,20 +144,23 @@ impl<'c, 'd> QuotaFile<'c, 'd> {
             cx,
             runs,
             blocks: size,
-            seen: HashMap::new(),
+            seen: BTreeSet::new(),
+            leaves: BTreeMap::new(),
+            odd: None,
+            twofold: None,
             found: BTreeMap::new(),
             entries: None,
         }))
     }
 
-    /// The header, and every entry that a sound part of the tree leads to.
+    /// The header, and every entry that a sound part of the tree leads to by its owner.
     ///
     /// # Errors
     /// The device's.
     pub(crate) fn entries(&mut self) -> Result<(QuotaHeader, Entries)> {
         let header = QuotaHeader::decode(&self.read(0)?);
         self.entries = Some(BTreeMap::new());
-        self.tree(QUOTA_ROOT, QUOTA_DEPTH)?;
+        self.tree(QUOTA_ROOT, QUOTA_DEPTH, 0)?;
         Ok((header, self.entries.take().unwrap_or_default()))
     }
 
@@ -170,38 +186,113 @@ impl<'c, 'd> QuotaFile<'c, 'd> {
         fine
     }
 
-    /// Reads a subtree; false if a reference leads nowhere.
-    fn tree(&mut self, n: u32, depth: u32) -> Result<bool> {
-        // A leaf may have entries of many nodes, but a node has one place.
-        if let Some(before) = self.seen.insert(n, depth) {
-            return Ok(before == 0 && depth == 0);
-        }
-        let block = self.read(n)?;
-        if depth == 0 {
-            self.leaf(&block);
-            return Ok(true);
-        }
-        for slot in 0..QUOTA_REFERENCES {
-            let r = quota_reference(&block, slot);
-            if r >= self.blocks {
-                return Ok(false);
-            }
-            if r != 0 && !self.tree(r, depth - 1)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    /// Notes why an owner can't be added; the first reason is kept.
+    fn note(&mut self, why: impl Into<String>) {
+        self.odd.get_or_insert_with(|| why.into());
     }
 
-    fn leaf(&mut self, block: &[u8]) {
-        if QuotaLeafHeader::decode(block).entries == 0 {
-            return;
+    /// Reads a subtree, of the owners whose ids begin with `prefix`; false if a reference leads nowhere. All others are followed then
+    /// too if entries are wanted.
+    fn tree(&mut self, n: u32, depth: u32, prefix: u32) -> Result<bool> {
+        if depth == 0 {
+            self.leaf(n, prefix)?;
+            return Ok(true);
         }
-        for (_, entry) in quota_entries(block) {
-            if let Some(all) = &mut self.entries {
-                all.insert(entry.id, entry);
+        if !self.seen.insert((n, depth)) {
+            self.note(format!("two references lead to block {n}"));
+            return Ok(true);
+        }
+        let block = self.read(n)?;
+        let mut is_whole = true;
+        for slot in 0..QUOTA_REFERENCES {
+            let below = quota_reference(&block, slot);
+            let id = prefix | (slot as u32) << (8 * (depth - 1));
+            is_whole &= match below {
+                0 => true,
+                below if below >= self.blocks => false,
+                below => self.tree(below, depth - 1, id)?,
+            };
+            if !is_whole && self.entries.is_none() {
+                return Ok(false);
             }
-            self.found.insert(entry.id, (entry.space, entry.inodes));
         }
+        Ok(is_whole)
+    }
+
+    /// Reads the leaf that has the entry of an owner.
+    fn leaf(&mut self, n: u32, id: u32) -> Result<()> {
+        let block = self.read(n)?;
+        let count = quota_entries(&block).count();
+        let mut own = quota_entries(&block).filter(|(_, entry)| entry.id == id);
+        match (own.next(), own.next()) {
+            (Some((_, entry)), None) => {
+                if let Some(all) = &mut self.entries {
+                    all.insert(id, entry);
+                }
+            }
+            _ => self.note(format!("leaf {n} does not have just one entry of {id}")),
+        }
+        if self.leaves.insert(n, count).is_some() {
+            return Ok(());
+        }
+        let counted = QuotaLeafHeader::decode(&block).entries;
+        if usize::from(counted) != count {
+            self.note(format!("leaf {n} counts {counted} entries"));
+        }
+        if counted == 0 {
+            return Ok(());
+        }
+        for (_, entry) in quota_entries(&block) {
+            let usage = (entry.space, entry.inodes);
+            let other = self.found.insert(entry.id, usage);
+            if other.is_some_and(|other| other != usage) {
+                self.twofold.get_or_insert(entry.id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the lists that blocks and entries of a new owner are taken from, and that no block has two uses.
+    fn lists(&mut self, header: &QuotaHeader) -> Result<()> {
+        let mut nodes = BTreeSet::new();
+        for (n, _) in std::mem::take(&mut self.seen) {
+            if !nodes.insert(n) || n < QUOTA_ROOT {
+                self.note(format!("two references lead to block {n}"));
+            }
+        }
+        let used = nodes.iter().chain(self.leaves.keys());
+        if let Some(n) = used.copied().find(|n| self.is_hole(*n)) {
+            self.note(format!("block {n} is missing"));
+        }
+        if let Some(n) = self.leaves.keys().copied().find(|n| nodes.contains(n)) {
+            self.note(format!("two references lead to block {n}"));
+        }
+        let mut listed = BTreeSet::new();
+        let mut at = header.free_entry;
+        while at != 0 {
+            let has_room = self.leaves.get(&at).is_some_and(|n| *n < QUOTA_PER_LEAF);
+            if !has_room || !listed.insert(at) {
+                self.note(format!("leaf {at} cannot have a free entry"));
+                break;
+            }
+            at = QuotaLeafHeader::decode(&self.read(at)?).next;
+        }
+        let mut at = header.free_block;
+        while at != 0 {
+            let is_used = nodes.contains(&at) || self.leaves.contains_key(&at);
+            if at >= self.blocks || is_used || self.is_hole(at) || !listed.insert(at) {
+                self.note(format!("block {at} is not free"));
+                break;
+            }
+            at = QuotaLeafHeader::decode(&self.read(at)?).next;
+        }
+        Ok(())
+    }
+
+    /// Whether a block of the file has no place.
+    fn is_hole(&self, n: u32) -> bool {
+        let at = u64::from(n).saturating_mul(QUOTA_BLOCK as u64);
+        let lblk = u32::try_from(at >> self.cx.geo.block_bits).unwrap_or(u32::MAX);
+        filemap::find(&self.runs, Lblk(lblk)).is_none()
     }
 }

@@ -83,12 +83,14 @@ pub struct CheckReport {
     pub specials: u64,
     /// Regular files and directories whose blocks do not follow one another, as e2fsck counts them.
     pub fragmented: u64,
-    /// Blocks (clusters, with `bigalloc`) in use.
+    /// Blocks in use, with `bigalloc` those of the clusters in use.
     pub blocks_used: u64,
-    /// Blocks (clusters, with `bigalloc`) of the file system.
+    /// Blocks of the file system.
     pub blocks_total: u64,
     /// Bytes of a block.
     pub block_size: u32,
+    /// The first block of the first group.
+    pub first_block: u64,
 }
 
 impl CheckReport {

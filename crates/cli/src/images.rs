@@ -112,7 +112,7 @@ fn caller() -> Caller {
 fn check_writable(image: &Path, fs: &Filesystem) -> Result<()> {
     if fs.is_read_only() {
         anyhow::bail!(
-            "{}: has features that can only be read; `uext4 info` lists them",
+            "{}: can only be read: it has features that are not written, which `uext4 info` lists, or damage, which `uext4 check` finds",
             image.display()
         );
     }

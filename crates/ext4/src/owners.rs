@@ -23,12 +23,16 @@ use uext4_ondisk::{
     QuotaLeafHeader, quota_entries, quota_entry_at, quota_reference, quota_reference_set,
     quota_slot,
 };
+use uext4_vfs::errno::Error;
 
 /// Blocks that adding an entry changes, besides those that are added to the file: the header, three nodes, a leaf,
 /// the next leaf, the inode.
 const ENTRY_CREDITS: u32 = 7;
 /// Blocks that adding a block to the file changes: itself, bitmap, descriptors, inode, extent nodes.
 const BLOCK_CREDITS: u32 = 10;
+
+/// The largest limit: bytes, or inodes.
+const LIMIT_MAX: u64 = i64::MAX as u64;
 
 /// What the owners of one kind have.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -142,7 +146,8 @@ impl Owners {
     /// The caller keeps other changes from running. Starts handles.
     ///
     /// # Errors
-    /// [`Ext4Error::Unsupported`]: no such file is kept. [`Ext4Error::NoSpace`]; damage, the device's.
+    /// [`Ext4Error::Unsupported`]: no such file is kept. `EINVAL`: all ones are not an owner. `ERANGE`: a limit above
+    /// 2^63 - 1. [`Ext4Error::NoSpace`]; damage, the device's.
     pub(crate) fn set(&self, kind: QuotaKind, settings: &QuotaSettings) -> Result<()> {
         self.volume.check_writable()?;
         let file = self.volume.quotas().and_then(|quotas| quotas.file(kind));
@@ -151,6 +156,7 @@ impl Owners {
         ))?;
         match settings {
             QuotaSettings::Limits(id, limits) => {
+                check_limits(*id, limits)?;
                 let dquot = self.blocks.retry_no_space(|| self.add_entry(file, *id))?;
                 self.volume.with_handle(1, |handle| {
                     drop(handle.modify(&dquot.buffer)?);
@@ -173,6 +179,24 @@ impl Owners {
             }
         }
     }
+}
+
+/// Refuses what Linux does not take for an owner, or as a limit.
+fn check_limits(id: u32, limits: &Limits) -> Result<()> {
+    if id == u32::MAX {
+        return Err(Ext4Error::Invalid("all ones are not an owner"));
+    }
+    let all = [
+        limits.space_hard,
+        limits.space_soft,
+        limits.inodes_hard,
+        limits.inodes_soft,
+    ];
+    if all.into_iter().any(|limit| limit > LIMIT_MAX) {
+        let why = Error::new(Errno::ERANGE).context("a limit above 2^63 - 1");
+        return Err(why.into());
+    }
+    Ok(())
 }
 
 /// Where a new entry goes.

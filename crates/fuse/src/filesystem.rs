@@ -103,6 +103,12 @@ pub trait FuseFileSystem: Send + Sync + 'static {
         Err(Errno::ENOTTY.into())
     }
 
+    /// Whether an ioctl is refused with `ETXTBSY` while the file is open for writing.
+    fn excludes_writers(&self, command: u32) -> bool {
+        let _ = command;
+        false
+    }
+
     /// What the kernel has to drop after an ioctl with that command number.
     fn invalidated_by(&self, command: u32) -> Invalidation {
         let _ = command;

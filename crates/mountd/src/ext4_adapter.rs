@@ -191,6 +191,10 @@ impl FuseFileSystem for Ext4Adapter {
         })
     }
 
+    fn excludes_writers(&self, command: u32) -> bool {
+        command == FS_IOC_ENABLE_VERITY
+    }
+
     fn invalidated_by(&self, command: u32) -> Invalidation {
         match command {
             EXT4_IOC_SWAP_BOOT => Invalidation::Data,

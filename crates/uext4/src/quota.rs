@@ -115,7 +115,7 @@ impl Filesystem {
     /// Waits for changes that run.
     ///
     /// # Errors
-    /// `EOPNOTSUPP`: the image keeps no such quotas. `EROFS`. `EBUSY`: it is frozen. `ENOSPC`: the quota file finds no space.
+    /// `EOPNOTSUPP`: the image keeps no such quotas. `EINVAL`: all ones are not an owner. `ERANGE`: a limit above 2^63 - 1. `EROFS`. `EBUSY`: it is frozen. `ENOSPC`: the quota file finds no space.
     ///
     /// # Crash
     /// The limits are those before or those after.

@@ -45,6 +45,21 @@ fn a_file_gets_it_through_the_mount() {
             let errno = written.expect_err("is refused").raw_os_error();
             assert_eq!(errno, Some(libc::EPERM));
         }
+        let open = mounted.dir().join("open");
+        let mut writer = std::fs::File::create(&open).expect("create");
+        writer.write_all(b"data").expect("write");
+        let out = Command::new("fsverity").arg("enable").arg(&open).output();
+        let out = out.expect("fsverity starts");
+        let why = String::from_utf8_lossy(&out.stderr);
+        assert!(
+            !out.status.success() && why.contains("Text file busy"),
+            "{why}"
+        );
+        writer.write_all(b", more").expect("write");
+        drop(writer);
+        // The kernel reports the close later than it happens.
+        fsverity(&["enable"], &open);
+        assert_eq!(std::fs::read(&open).expect("read"), b"data, more");
         let plain = mounted.dir().join("without");
         std::fs::write(&plain, b"data").expect("write");
         let refused = Command::new("fsverity").arg("measure").arg(&plain).output();

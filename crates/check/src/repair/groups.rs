@@ -14,7 +14,7 @@ use uext4_ondisk::{GroupFlags, STATE_CLEAN, STATE_ERROR, pad_bitmap};
 pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault], present: &CheckReport) -> Result<()> {
     // With a fault in front of the bitmaps, files may have blocks that the check does not know.
     let of_bitmaps = |f: &Fault| match f.kind {
-        FaultKind::QuotaUsage => true,
+        FaultKind::QuotaUsage | FaultKind::QuotaFile => true,
         // Of the journal's own superblock.
         FaultKind::Structure(kind) if format!("{kind:?}").starts_with("Journal") => true,
         _ => f.group.is_some() || of_counters(f),

@@ -204,6 +204,7 @@ fn is_mended(fault: &Fault) -> bool {
                 | FaultKind::SuperblockFreeInodes
                 | FaultKind::BackupSuperblock
                 | FaultKind::QuotaInode
+                | FaultKind::QuotaTree
                 | FaultKind::InodeReserved
         )
 }
@@ -233,7 +234,7 @@ struct Bookkeeping;
 impl Decide for Bookkeeping {
     fn repair(&mut self, fault: &Fault, remedy: &Remedy) -> bool {
         // The inode of a journal that was removed; usage, which was not known before.
-        let of_change = [FaultKind::InodeReserved, FaultKind::QuotaUsage];
+        let of_change = [FaultKind::InodeReserved, FaultKind::QuotaFile];
         remedy.safe || of_change.contains(&fault.kind)
     }
 }

@@ -16,7 +16,7 @@ use uext4_ondisk::{
 pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault]) -> Result<()> {
     let files = quota_inodes(&ed.cx.sb.raw);
     for (i, (kind, ino)) in files.into_iter().enumerate() {
-        let wrong = |f: &Fault| f.kind == FaultKind::QuotaUsage && f.ino == Some(ino);
+        let wrong = |f: &Fault| is_of_files(f.kind) && f.ino == Some(ino);
         if ino == Ino::NONE || !faults.iter().any(wrong) {
             continue;
         }
@@ -42,6 +42,13 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, scanned: &Scanned, faults: &[Fault])
         write(ed, ino, &quota_file(&header, &entries))?;
     }
     Ok(())
+}
+
+fn is_of_files(kind: FaultKind) -> bool {
+    matches!(
+        kind,
+        FaultKind::QuotaUsage | FaultKind::QuotaFile | FaultKind::QuotaTree
+    )
 }
 
 /// Writes the file, which grows if it has not enough blocks.

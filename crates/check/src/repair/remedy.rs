@@ -119,7 +119,12 @@ fn of_superblock(kind: FaultKind) -> Option<Remedy> {
         | F::InodeBitmapClear
         | F::InodeBitmapSet
         | F::InodeBitmapPadding => safe("computes bitmap and counters again"),
-        F::QuotaUsage => careful("writes the usage that was counted"),
+        F::QuotaUsage => safe("writes the usage that was counted"),
+        F::QuotaTree => safe("writes the file again"),
+        F::QuotaFile => lossy(
+            "writes the file again",
+            "limits that the file does not lead to any more",
+        ),
         F::QuotaInode => careful("corrects or removes the number in the superblock"),
         F::OrphanIno | F::OrphanLoop | F::OrphanFile => {
             careful("ends the list, or clears the entry")

@@ -248,6 +248,11 @@ pub fn run(program: &Program) -> Result<u8> {
             return Err(exit(1, format!("{}: {what}", program.name)));
         }
     }
+    if let Some(size) = read.text('b') {
+        let _: u32 = size
+            .parse()
+            .map_err(|_| exit(1, format!("{}: Bad block size - {size}", program.name)))?;
+    }
     if let Some(block) = read.text('s') {
         let block = block
             .parse()

@@ -73,7 +73,11 @@ pub fn run(program: &Program) -> Result<u8> {
         return Ok(0);
     }
     out.write_all(&fields::of(&view.sb))?;
-    out.write_all(&journal(&view))?;
+    let Some(journal) = journal(&view) else {
+        out.flush()?;
+        return Ok(1);
+    };
+    out.write_all(&journal)?;
     out.write_all(mmp_text(&view).unwrap_or_default().as_bytes())?;
     out.write_all(b"\n")?;
     if !words.has('h') {
@@ -105,19 +109,22 @@ fn set_superblock(program: &Program, list: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the superblock of the journal holds; nothing if there is no journal in the image.
-fn journal(view: &View) -> Vec<u8> {
+/// What the superblock of the journal holds, nothing if there is no journal in the image; `None` if it can't be read, which is reported.
+fn journal(view: &View) -> Option<Vec<u8>> {
     let mut lines = Lines::default();
     if view.sb.journal_ino().is_none() {
-        return lines.bytes;
+        return Some(lines.bytes);
     }
     match journal_superblock(view) {
         Ok(journal) => journal_lines(&mut lines, &journal, &view.sb),
-        Err(e) => to_stderr(format_args!(
-            "dumpe2fs: {e} while reading journal super block"
-        )),
+        Err(e) => {
+            to_stderr(format_args!(
+                "dumpe2fs: {e} while reading journal super block"
+            ));
+            return None;
+        }
     }
-    lines.bytes
+    Some(lines.bytes)
 }
 
 pub fn journal_lines(lines: &mut Lines, journal: &JournalSuper, sb: &Superblock) {

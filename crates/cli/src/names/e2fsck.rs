@@ -68,7 +68,7 @@ struct Job<'a> {
 }
 
 pub fn run(program: &Program) -> Result<u8> {
-    let words = program.read("panyrcC:B:dE:fvtFVb:I:j:P:l:L:N:SsDkz:", USAGE, USAGE_CODE)?;
+    let words = program.read("panyrcC:B:dE:fvtFVb:I:j:P:l:L:N:Dkz:", USAGE, USAGE_CODE)?;
     if words.has('V') {
         return Ok(program.print_version("e2fsck"));
     }
@@ -93,7 +93,14 @@ pub fn run(program: &Program) -> Result<u8> {
         ));
     }
     take_places(&words)?;
+    check_completion(&words)?;
     let only_journal = extended(&words)?;
+    if words.has('D') && job.mode == Mode::No {
+        return Err(exit(
+            OPERATIONAL,
+            "e2fsck: The -n and -D options are incompatible.",
+        ));
+    }
     if job.undo.is_some() && job.mode == Mode::No {
         return Err(exit(
             OPERATIONAL,
@@ -144,12 +151,7 @@ fn take_places(words: &Words) -> Result<()> {
     if let Some(text) = words.text('b') {
         match text.parse() {
             Ok(block) => superblock::set(block),
-            Err(_) => {
-                return Err(exit(
-                    USAGE_CODE,
-                    format!("e2fsck: Invalid superblock: {text}\n{USAGE}"),
-                ));
-            }
+            Err(_) => return Err(not_a_number('b', &text)),
         }
     }
     if let Some(device) = words.value('j') {
@@ -158,12 +160,37 @@ fn take_places(words: &Words) -> Result<()> {
     Ok(())
 }
 
+fn not_a_number(letter: char, text: &str) -> anyhow::Error {
+    let why = format!("Invalid non-numeric argument to -{letter} (\"{text}\")");
+    exit(1, why)
+}
+
+/// Checks that `-C` names a descriptor that is open. Nothing is written to it.
+fn check_completion(words: &Words) -> Result<()> {
+    let Some(text) = words.text('C') else {
+        return Ok(());
+    };
+    let fd: i32 = text.parse().map_err(|_| not_a_number('C', &text))?;
+    let fd = fd.unsigned_abs();
+    let open = Path::new("/proc/self/fd").join(fd.to_string());
+    if fd != 0 && open.symlink_metadata().is_err() {
+        let why = format!(
+            "Error validating file descriptor {fd}: Bad file descriptor\ne2fsck: Invalid completion information file descriptor"
+        );
+        return Err(exit(OPERATIONAL, why));
+    }
+    Ok(())
+}
+
 /// Reads `-E`; true if only the journal is recovered.
 fn extended(words: &Words) -> Result<bool> {
     let mut only_journal = false;
     for word in words.list('E').unwrap_or_default().split(',') {
-        let name = word.split_once('=').map_or(word, |(name, _)| name);
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
         match name {
+            "ea_ver" if !matches!(value, "1" | "2") => {
+                return Err(exit(1, "Invalid EA version."));
+            }
             "journal_only" => only_journal = true,
             // How it is done, or what is done anyway.
             ""
@@ -221,19 +248,36 @@ fn reason(sb: &Superblock) -> Option<String> {
     None
 }
 
+/// Prints both sizes if the device ends before the file system, which is damage of one that is marked clean too.
+fn print_if_short(sb: &Superblock, device_bytes: u64) -> Result<bool> {
+    let geometry = &sb.geometry;
+    let there = device_bytes / u64::from(geometry.block_size);
+    let is_short = there < geometry.blocks_count;
+    if is_short {
+        writeln!(
+            std::io::stdout(),
+            "The filesystem size (according to the superblock) is {} blocks\nThe physical size of the device is {there} blocks\nEither the superblock or the partition table is likely to be corrupt!",
+            geometry.blocks_count
+        )?;
+    }
+    Ok(is_short)
+}
+
 impl Job<'_> {
     fn run(&self, force: bool, only_journal: bool) -> Result<u8> {
         let found = match image::look_at(self.image) {
-            Ok(opened) => Some(opened.sb),
+            Ok(opened) => Some(opened),
             Err(e) if e.code == image::BAD_MAGIC && superblock::asked_for().is_none() => None,
             Err(e) => {
                 writeln!(std::io::stdout(), "Possibly non-existent device?")?;
                 return Err(e.report(self.program, self.image, OPERATIONAL));
             }
         };
-        let Some(mut sb) = found else {
+        let Some(image::Opened { device, mut sb }) = found else {
             return self.with_backup();
         };
+        let device_bytes = device.len();
+        drop(device);
         let mut name = text::name(&sb, self.image);
         self.check_use(&sb)?;
         if sb.incompat.contains(Incompat::RECOVER) {
@@ -257,8 +301,9 @@ impl Job<'_> {
         if only_journal {
             return Ok(0);
         }
+        let is_short = print_if_short(&sb, device_bytes)?;
         let reason = reason(&sb);
-        if !force && reason.is_none() && superblock::asked_for().is_none() {
+        if !force && reason.is_none() && superblock::asked_for().is_none() && !is_short {
             writeln!(std::io::stdout(), "{}", text::clean(&name, &sb))?;
             return Ok(0);
         }

@@ -207,11 +207,7 @@ fn sizes(lines: &mut Lines, sb: &Superblock) {
     lines.add("Block count", geometry.blocks_count);
     lines.add("Reserved block count", raw.reserved_blocks_count());
     lines.add_unless_zero("Overhead clusters", raw.overhead_clusters.get());
-    lines.add(
-        "Free blocks",
-        raw.free_blocks_count()
-            .saturating_mul(geometry.cluster_ratio.into()),
-    );
+    lines.add("Free blocks", raw.free_blocks_count());
     lines.add("Free inodes", raw.free_inodes_count.get());
     lines.add("First block", geometry.first_data_block);
     lines.add("Block size", geometry.block_size);
@@ -352,7 +348,7 @@ fn files(lines: &mut Lines, sb: &Superblock) {
         1 => lines.add("Journal backup", "inode blocks"),
         other => lines.add("Journal backup", format!("type {other}")),
     }
-    if raw.compat().contains(Compat::SPARSE_SUPER2) {
+    if raw.backup_bgs.iter().any(|group| group.get() > 0) {
         let groups = raw.backup_bgs.iter().map(|g| g.get()).filter(|g| *g > 0);
         lines.add(
             "Backup block groups",

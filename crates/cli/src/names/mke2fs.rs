@@ -22,6 +22,7 @@ use conf::Conf;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{IsTerminal, Write};
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -45,6 +46,10 @@ Usage: mke2fs [-c|-l filename] [-b block-size] [-C cluster-size]
 const MOUNT_OPTIONS: u32 = 0xc;
 /// Features that an image gets once it is made.
 const LATER: [(&str, RoCompat); 1] = [("quota", RoCompat::QUOTA)];
+/// The bytes for an inode that can be asked for.
+const INODE_RATIOS: RangeInclusive<u64> = 1024..=0x400_0000;
+/// The kinds of quotas; an empty word is none.
+const QUOTAS: [&str; 7] = ["", "usr", "usrquota", "grp", "grpquota", "prj", "prjquota"];
 /// Options that are passed on as they are.
 const PASSED: &str = "eMgGoJrclCzS";
 
@@ -147,6 +152,20 @@ impl<'a> Job<'a> {
             Some(text) => crate::size::parse(text)
                 .map_err(|_| exit(1, format!("Invalid offset: {text}\n")))?,
         };
+        let kinds = extended(&list, "quotatype").into_iter();
+        if let Some(kind) = kinds
+            .flat_map(|kinds| kinds.split(':'))
+            .find(|kind| !QUOTAS.contains(kind))
+        {
+            let why = format!("{name}: Invalid quotatype parameter: {kind}");
+            return Err(exit(1, why));
+        }
+        if let Some(revision) = words.text('r').filter(|text| text != "0" && text != "1") {
+            let why = format!(
+                "{name}: Filesystem revision too high while trying to create revision {revision}"
+            );
+            return Err(exit(1, why));
+        }
         let there = len_of(image)?;
         let block_size = words.text('b').and_then(|text| text.parse().ok());
         let bytes = match (size, there) {
@@ -356,6 +375,12 @@ impl<'a> Job<'a> {
         let mut add = |option: &str, value: &OsStr| line.extend([option.into(), value.to_owned()]);
         let block_size = self.number('b', "blocksize", 4096)?;
         let ratio = self.number('i', "inode_ratio", 16384)?;
+        if self.words.has('i') && !INODE_RATIOS.contains(&ratio) {
+            let (min, max) = (INODE_RATIOS.start(), INODE_RATIOS.end());
+            let name = self.program.name;
+            let why = format!("{name}: invalid inode ratio {ratio} (min {min}/max {max})");
+            return Err(exit(1, why));
+        }
         // No more inodes than clusters, unless asked for.
         let ratio = match self.words.has('i') {
             true => ratio,

@@ -47,7 +47,7 @@ pub(crate) fn load_or_read_only(
         Err(why @ Ext4Error::Corrupt(_)) => {
             if !options.read_only {
                 tracing::error!(
-                    "mounted read-only: {why}: `uext4 check -p` writes the quota files again"
+                    "mounted read-only: {why}: `uext4 check -y` writes the quota files again"
                 );
             }
             options.read_only = true;
@@ -85,7 +85,7 @@ impl Ext4 {
     /// Waits for changes that run; starts handles.
     ///
     /// # Errors
-    /// `EOPNOTSUPP`: the image keeps no such quotas. `EROFS`. `EBUSY`: it is frozen. `ENOSPC`: the quota file finds no
+    /// `EOPNOTSUPP`: the image keeps no such quotas. `EINVAL`: all ones are not an owner. `ERANGE`: a limit above 2^63 - 1. `EROFS`. `EBUSY`: it is frozen. `ENOSPC`: the quota file finds no
     /// space.
     ///
     /// # Crash

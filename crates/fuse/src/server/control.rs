@@ -13,6 +13,9 @@ use uext4_vfs::{Capabilities, Errno, FileSystem};
 
 /// How long one question waits for data that the kernel sends.
 const WRITE_BACK_WAIT: Duration = Duration::from_millis(10);
+/// How often an ioctl waits for closes that the kernel has not reported yet, and how long.
+const CLOSE_WAITS: u32 = 40;
+const CLOSE_WAIT: Duration = Duration::from_millis(5);
 
 impl<F: FuseFileSystem> Requests for Server<F> {
     fn begin_write_back(&self) -> u64 {
@@ -64,6 +67,9 @@ impl<F: FuseFileSystem> Server<F> {
             command: arg.cmd,
             input: input.get(..arg.in_size as usize).ok_or(Errno::EIO)?,
         };
+        if self.adapter.excludes_writers(arg.cmd) {
+            self.check_no_writers(request.header.nodeid)?;
+        }
         let head = put(out, &output::Ioctl::default())?;
         let room = out.len().min(head + arg.out_size as usize);
         let room = out.get_mut(head..room).ok_or(Errno::EIO)?;
@@ -78,6 +84,20 @@ impl<F: FuseFileSystem> Server<F> {
             .invalidate_and_wait(request.header.nodeid, stale);
         self.sync_if_sync(&node)?;
         Ok(head + len)
+    }
+
+    /// Waits until a file is closed by all that opened it for writing: the kernel reports a close after close(2) has returned.
+    ///
+    /// # Errors
+    /// `ETXTBSY`: it is open for writing all the time.
+    fn check_no_writers(&self, id: u64) -> Result<(), Errno> {
+        for _ in 0..CLOSE_WAITS {
+            if !self.nodes.has_writers(id) {
+                return Ok(());
+            }
+            std::thread::sleep(CLOSE_WAIT);
+        }
+        Err(Errno::ETXTBSY)
     }
 
     /// A request for the mount itself. Every process that can open a directory of the mount may send it.

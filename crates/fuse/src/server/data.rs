@@ -58,7 +58,7 @@ impl<F: FuseFileSystem> Server<F> {
     pub(super) fn opened(&self, id: u64, flags: u32) -> output::Open {
         if flags & O_ACCMODE != libc::O_RDONLY as u32 {
             // Before the kernel can map it.
-            self.nodes.mark_writable(id);
+            self.nodes.open_for_writing(id);
         }
         // Only the kernel's requests change the file, so its cache stays valid.
         let mut how = OpenReply::KEEP_CACHE;
@@ -77,6 +77,14 @@ impl<F: FuseFileSystem> Server<F> {
         let node = self.node(request.header.nodeid)?;
         self.prepare_open(request, &node, arg.flags, arg.open_flags)?;
         Ok(put(out, &self.opened(request.header.nodeid, arg.flags))?)
+    }
+
+    pub(super) fn release(&self, request: &Request<'_>) -> Answer {
+        let arg: input::Release = request.arg()?;
+        if arg.flags & O_ACCMODE != libc::O_RDONLY as u32 {
+            self.nodes.end_writing(request.header.nodeid);
+        }
+        Ok(0)
     }
 
     /// Checks what the kernel cannot check, and truncates the file for `O_TRUNC`.

@@ -202,8 +202,9 @@ impl<F: FuseFileSystem> Server<F> {
             Opcode::Statfs => self.statfs(out),
             Opcode::Ioctl => self.ioctl(request, out),
             Opcode::Interrupt => self.interrupt(request),
-            // An open file has no data here.
-            Opcode::Release | Opcode::Releasedir | Opcode::Destroy => Ok(0),
+            Opcode::Release => self.release(request),
+            // An open directory has no data here.
+            Opcode::Releasedir | Opcode::Destroy => Ok(0),
             // After this answer the kernel does these itself: it opens directories without a request, closes without a
             // flush, reports files as always ready, and keeps locks.
             Opcode::Opendir

@@ -24,6 +24,8 @@ struct Held<N> {
     cached: bool,
     /// It was opened for writing: the kernel may have data of it that it has not sent.
     writable: bool,
+    /// How often it is open for writing.
+    writers: u32,
 }
 
 /// Numbers are their own hash: the kernel takes them from the file system, where they follow each other.
@@ -92,11 +94,25 @@ impl<N: Clone> Nodes<N> {
         held.is_some_and(|held| std::mem::take(&mut held.cached))
     }
 
-    /// Marks that the kernel may write data of that node later than it says.
-    pub fn mark_writable(&self, id: u64) {
+    /// Counts that a node was opened for writing: the kernel may write data of it later than it says.
+    pub fn open_for_writing(&self, id: u64) {
         if let Some(held) = self.shard(id).lock().get_mut(&id) {
             held.writable = true;
+            held.writers = held.writers.saturating_add(1);
         }
+    }
+
+    /// Counts that one that was opened for writing is closed.
+    pub fn end_writing(&self, id: u64) {
+        if let Some(held) = self.shard(id).lock().get_mut(&id) {
+            held.writers = held.writers.saturating_sub(1);
+        }
+    }
+
+    /// Whether a node is open for writing.
+    pub fn has_writers(&self, id: u64) -> bool {
+        let shard = self.shard(id).lock();
+        shard.get(&id).is_some_and(|held| held.writers > 0)
     }
 
     /// The nodes of which the kernel may have data that it has not sent.
@@ -126,6 +142,7 @@ impl<N: Clone> Nodes<N> {
             nlookup: 0,
             cached: false,
             writable: false,
+            writers: 0,
         });
         held.nlookup += 1;
         drop(shard);
@@ -177,12 +194,26 @@ mod tests {
         let nodes = Nodes::new(2);
         nodes.hold(77, 77);
         nodes.hold(78, 78);
-        nodes.mark_writable(78);
-        nodes.mark_writable(79);
+        nodes.open_for_writing(78);
+        nodes.open_for_writing(79);
         assert_eq!(nodes.writable(), [78]);
         nodes.forget(78, 1);
         nodes.hold(78, 78);
         assert_eq!(nodes.writable(), [0; 0]);
+    }
+
+    #[test]
+    fn writers_are_counted() {
+        let nodes = Nodes::new(2);
+        nodes.hold(77, 77);
+        nodes.end_writing(77);
+        nodes.open_for_writing(77);
+        nodes.open_for_writing(77);
+        nodes.end_writing(77);
+        assert!(nodes.has_writers(77) && !nodes.has_writers(78));
+        nodes.end_writing(77);
+        assert!(!nodes.has_writers(77));
+        assert_eq!(nodes.writable(), [77]);
     }
 
     #[test]

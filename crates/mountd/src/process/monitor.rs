@@ -460,7 +460,9 @@ fn mounting(request: &MountRequest, e: &io::Error) -> Failure {
 fn read_only_warning(options: &Options, facts: &Facts) -> Option<String> {
     let warning = match facts.write_protected {
         true => "write-protected, mounted read-only",
-        false => "mounted read-only: it has features that can only be read",
+        false => {
+            "mounted read-only: it has features that are not written, or damaged quota files, which `uext4 check` finds"
+        }
     };
     let surprising = facts.read_only && !options.open.mount.read_only;
     surprising.then(|| warning.to_owned())

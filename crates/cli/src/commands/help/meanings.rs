@@ -64,9 +64,10 @@ const MEANINGS: &[(&[&str], &str)] = &[
     ),
     (&["realpath"], "readlink -f IMAGE:/PATH"),
     (
-        &["debugfs", "e2image", "filefrag"],
-        "dump IMAGE inode /PATH",
+        &["debugfs", "e2image"],
+        "dump IMAGE inode /PATH` shows a file as it is on disk; a link named debugfs or e2image to uext4 acts as the program",
     ),
+    (&["filefrag"], "dump IMAGE inode /PATH"),
     (
         &["unmount", "fusermount", "fusermount3", "eject"],
         "umount DIR",

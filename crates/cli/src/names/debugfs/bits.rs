@@ -31,7 +31,8 @@ fn place(view: &View, block: u64) -> Result<(GroupNo, Pblk, usize)> {
     let group = view.sb.geometry.group_of_block(Pblk(block));
     let (no, at) =
         group.ok_or_else(|| anyhow!("Illegal block number #{block} for block bitmap"))?;
-    Ok((no, view.group(no)?.block_bitmap, at.0 as usize))
+    let bit = at.0 / view.sb.geometry.cluster_ratio.max(1);
+    Ok((no, view.group(no)?.block_bitmap, bit as usize))
 }
 
 fn is_set(bitmap: &[u8], bit: usize) -> bool {
@@ -128,10 +129,11 @@ fn mark_block(draft: &Draft, block: u64, on: bool) -> Result<bool> {
         }
     })?;
     draft.change_super(|raw| {
-        let free = raw.free_blocks_count();
+        // Groups count clusters, the superblock blocks.
+        let (free, by) = (raw.free_blocks_count(), geometry.cluster_ratio.into());
         raw.set_free_blocks_count(match on {
-            true => free.saturating_sub(1),
-            false => free.saturating_add(1),
+            true => free.saturating_sub(by),
+            false => free.saturating_add(by),
         });
     })?;
     Ok(true)
@@ -346,10 +348,14 @@ fn group_lines(
         ),
         false => String::new(),
     };
+    let (one, many) = match view.sb.ro_compat.contains(RoCompat::BIGALLOC) {
+        true => ("free cluster", "free clusters"),
+        false => ("free block", "free blocks"),
+    };
     let _ = writeln!(
         out,
         "           {}, {}, {}{unused}",
-        plural(desc.free_blocks, "free block", "free blocks"),
+        plural(desc.free_blocks, one, many),
         plural(desc.free_inodes, "free inode", "free inodes"),
         plural(desc.used_dirs, "used directory", "used directories")
     );

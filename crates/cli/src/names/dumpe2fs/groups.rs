@@ -68,7 +68,10 @@ struct Places {
 impl Places {
     fn of(view: &View, group: GroupNo) -> Places {
         let geometry = &view.sb.geometry;
-        let first = geometry.group_first_block(group).0;
+        // Byte 1024 is in block 1, also where the groups begin with block 0.
+        let is_behind_first =
+            group == GroupNo(0) && geometry.block_size == 1024 && geometry.first_data_block == 0;
+        let first = geometry.group_first_block(group).0 + u64::from(is_behind_first);
         let has_super = geometry.has_super(group);
         let descs = u64::from(geometry.gdt_blocks(group));
         let at = first + u64::from(has_super);

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use uext4::CheckReport;
 use uext4::unstable::RepairPlan;
-use uext4::unstable::ondisk::{RoCompat, Superblock};
+use uext4::unstable::ondisk::Superblock;
 
 /// The passes.
 pub const PASSES: &str = "\
@@ -37,11 +37,7 @@ pub fn name(sb: &Superblock, image: &Path) -> String {
 /// The line about a file system that is not checked.
 pub fn clean(name: &str, sb: &Superblock) -> String {
     let (raw, geometry) = (&sb.raw, &sb.geometry);
-    let ratio = match sb.ro_compat.contains(RoCompat::BIGALLOC) {
-        true => u64::from(geometry.cluster_ratio),
-        false => 1,
-    };
-    let free = raw.free_blocks_count().saturating_mul(ratio);
+    let free = raw.free_blocks_count();
     let (inodes, blocks) = (geometry.inodes_count, geometry.blocks_count);
     let inodes_used = inodes.saturating_sub(raw.free_inodes_count.get());
     let blocks_used = blocks.saturating_sub(free);
@@ -78,7 +74,7 @@ pub fn summary(name: &str, report: &CheckReport, verbose: bool) -> Result<()> {
 
 /// Blocks that are not free: with the one before the first, where there is one.
 fn blocks_used(report: &CheckReport) -> u64 {
-    report.blocks_used + u64::from(report.block_size == 1024)
+    report.blocks_used + report.first_block
 }
 
 fn percent(part: u64, all: u64) -> f64 {

@@ -30,7 +30,7 @@ impl FileIo {
     /// # Errors
     /// `EACCES`: the caller may not write the file. `EEXIST`: the file has it. `EPERM`: immutable or append-only. `EOPNOTSUPP`: the file system does not
     /// have the feature `verity`, or the file has no extents or journals its data. `EINVAL`: a value out of range, or blocks larger than those of the file
-    /// system. `EISDIR`, [`Ext4Error::NoSpace`], [`Ext4Error::TooLarge`].
+    /// system. `EISDIR`, [`Ext4Error::NoSpace`], [`Ext4Error::QuotaExceeded`], [`Ext4Error::TooLarge`].
     pub fn enable_verity(
         &self,
         caller: &Caller,
@@ -39,6 +39,8 @@ impl FileIo {
     ) -> Result<FsVerityDescriptor> {
         check_regular(inode)?;
         let _change = self.volume.freeze.begin_change();
+        let quotas = self.volume.quotas();
+        let _limits = quotas.and_then(|q| q.begin(caller.has(Capabilities::SYS_RESOURCE)));
         let _locked = ilock(&inode.ilock, LockMode::Exclusive);
         self.volume.check_writable()?;
         let attr = self.attributes.attr(inode);
