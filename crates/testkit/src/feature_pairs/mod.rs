@@ -74,7 +74,7 @@ pub fn all() -> Vec<Features> {
             });
         }
     }
-    all.retain(|features| features.name != READ_ONLY);
+    all.retain(|features| features.name != READ_ONLY && !features.has("encrypt"));
     all
 }
 
