@@ -178,7 +178,7 @@ fn fill(dir: &Path, more: &[&str]) -> Result<()> {
     for what in more {
         match *what {
             "fold" => fold(&dir.join("fold"))?,
-            "verity" => verity(&dir.join("verity"), 1024)?,
+            "verity" => verity(&dir.join("verity"), 4096)?,
             _ => panic!("{what}"),
         }
     }

@@ -45,8 +45,10 @@ const FEATURES: [(&str, &str); 31] = [
 /// A pair that is mounted read-only: e2fsck does not count the values that Linux counts, so that nothing is right for both.
 const READ_ONLY: &str = "ea_inode+quota";
 
-/// Three groups.
+/// Three groups of small blocks.
 const SIZE: &str = "24M";
+/// Room for small files in clusters.
+const SIZE_IN_CLUSTERS: &str = "64M";
 
 /// One feature, or two.
 #[derive(Clone, Debug)]
@@ -108,7 +110,19 @@ impl Features {
     /// An empty image, made by mke2fs; false if mke2fs refuses the pair.
     pub fn make(&self, image: &Path) -> Result<bool> {
         let mut mke2fs = Command::new("mke2fs");
-        mke2fs.args(["-q", "-F", "-b", "1024", "-I", "256", "-E"]);
+        // Linux before 6.3 has fs-verity with blocks of a page alone.
+        match self.has("verity") {
+            true => mke2fs.args(["-b", "4096"]),
+            false => mke2fs.args(["-b", "1024"]),
+        };
+        let size = match self.has("bigalloc") {
+            true => {
+                mke2fs.args(["-C", "16384"]);
+                SIZE_IN_CLUSTERS
+            }
+            false => SIZE,
+        };
+        mke2fs.args(["-q", "-F", "-I", "256", "-E"]);
         // A mount with mmp waits for twice the interval.
         mke2fs.arg(match self.has("mmp") {
             true => "root_owner=0:0,mmp_update_interval=1",
@@ -117,7 +131,7 @@ impl Features {
         let made = mke2fs
             .args(["-O", &self.set])
             .arg(image)
-            .arg(SIZE)
+            .arg(size)
             .output()?;
         Ok(made.status.success())
     }
