@@ -207,7 +207,13 @@ impl FileSystem for Ext4 {
     }
 
     fn getattr(&self, node: &InodeRef) -> Result<Attr> {
-        Ok(self.attributes.attr_snapshot(node))
+        let mut attr = self.attributes.attr_snapshot(node);
+        if node.file_type == FileType::Symlink && node.is_encrypted() {
+            // As long as the target that a caller gets.
+            let target = self.volume.report(self.files.target_of(node))?;
+            attr.size = target.len() as u64;
+        }
+        Ok(attr)
     }
 
     #[inline(always)]
@@ -327,6 +333,7 @@ impl FileSystem for Ext4 {
             return Err(Errno::ENOENT.into());
         }
         let mut cookie = cookie;
+        let names = self.volume.report(self.attributes.shown_names(dir))?;
         loop {
             let listed = {
                 let _locked = ilock(&dir.ilock, LockMode::Shared);
@@ -339,11 +346,12 @@ impl FileSystem for Ext4 {
             };
             cookie = last.cookie;
             for entry in &batch {
+                let name = self.volume.report(names.entry(dir, entry))?;
                 let known = entry.file_type != FileType::Unknown;
                 let more = emit(&DirEntry {
                     ino: u64::from(entry.ino.0),
                     kind: known.then(|| kind_of(entry.file_type)),
-                    name: &entry.name,
+                    name: &name,
                     cookie: entry.cookie,
                 });
                 if !more {

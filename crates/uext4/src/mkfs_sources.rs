@@ -11,7 +11,7 @@ use uext4_build::{FeatureSet, InputKind, MkfsError, NamedTree};
 use uext4_ondisk::{EXT4_MAGIC, Incompat, SUPERBLOCK_OFFSET};
 
 /// Features that an image can be made with, but with which it can't be opened.
-const UNOPENED: Incompat = Incompat::ENCRYPT;
+const UNOPENED: Incompat = Incompat::empty();
 
 /// Where the magic number is in the superblock.
 const MAGIC_OFFSET: u64 = 56;

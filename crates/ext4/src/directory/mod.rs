@@ -35,6 +35,7 @@ use crate::prelude::*;
 use crate::volume::Volume;
 use crate::volume::sought::Sought;
 use hashed::DxPath;
+pub(crate) use list::Listed;
 use uext4_ondisk::{Dirent, DxRootInfo, DxView};
 
 /// The longest name, in bytes.
