@@ -234,6 +234,11 @@ impl FileSystem for Ext4 {
             .report(self.attributes.check_access(caller, node, &attr, want))
     }
 
+    fn check_open(&self, node: &InodeRef, writes: bool) -> Result<()> {
+        self.volume
+            .report(self.attributes.check_encrypted_open(node, writes))
+    }
+
     fn setattr(&self, caller: &Caller, node: &InodeRef, change: &SetAttr) -> Result<Attr> {
         let _change = self.volume.freeze.begin_change();
         let _limits = self.limits(caller);

@@ -111,18 +111,20 @@ impl FuseFileSystem for Ext4Adapter {
         self.root
     }
 
-    /// A directory that ignores case has names that the kernel takes for others.
+    /// A directory that ignores case has names that the kernel takes for others; the names of one that is encrypted change with its key.
     fn names_valid_s(&self, dir: &InodeRef) -> u64 {
-        match self.fs.files.flags(dir).contains(InodeFlags::CASEFOLD) {
+        let changes = InodeFlags::CASEFOLD | InodeFlags::ENCRYPT;
+        match self.fs.files.flags(dir).intersects(changes) {
             true => 0,
             false => VALID_SECONDS,
         }
     }
 
-    /// An empty directory may ignore case from now on; what it does not have then, the kernel would not ask for.
+    /// An empty directory may ignore case from now on, and an encrypted one get its key; what it does not have then, the kernel would not ask for.
     fn absence_valid_s(&self) -> u64 {
         let superblock = self.fs.volume.superblock();
-        match superblock.incompat.contains(Incompat::CASEFOLD) {
+        let changes = Incompat::CASEFOLD | Incompat::ENCRYPT;
+        match superblock.incompat.intersects(changes) {
             true => 0,
             false => VALID_SECONDS,
         }

@@ -34,10 +34,10 @@ impl Default for KeyRing {
     }
 }
 
-/// Two rings are equal if they are the same.
+/// Two rings are equal if they have the same keys.
 impl PartialEq for KeyRing {
     fn eq(&self, other: &KeyRing) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        self.names() == other.names()
     }
 }
 
