@@ -24,6 +24,18 @@ const EXT4_IOC_GETVERSION: u32 = 0x8008_6603;
 const EXT4_IOC_SETVERSION: u32 = 0x4008_6604;
 const EXT4_IOC_SWAP_BOOT: u32 = 0x6611;
 const EXT4_IOC_RESIZE_FS: u32 = 0x4008_6610;
+/// What fscrypt has: policies, nonces, and keys, which the server gets in its own way.
+const FSCRYPT: [u32; 9] = [
+    0x800c_6613,
+    0x4010_6614,
+    0x400c_6615,
+    0xc009_6616,
+    0xc050_6617,
+    0xc040_6618,
+    0xc040_6619,
+    0xc080_661a,
+    0x8010_661b,
+];
 const FITRIM: u32 = 0xc018_5879;
 const FS_IOC_GETFSLABEL: u32 = 0x8100_9431;
 
@@ -189,6 +201,7 @@ impl FuseFileSystem for Ext4Adapter {
             FS_IOC_MEASURE_VERITY => fs_verity_ioctls::measure(fs, node, call, out)?,
             FITRIM => trim(fs, caller, call.argument()?, out)?,
             EXT4_IOC_RESIZE_FS => self.grow(caller, call.argument()?)?,
+            command if FSCRYPT.contains(&command) => return Err(Errno::EOPNOTSUPP.into()),
             _ => return Err(Errno::ENOTTY.into()),
         })
     }

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 use uext4_block::OpenOptions as DeviceOptions;
-use uext4_ext4::{AtimeUpdate, DataMode, EnforcedQuotas, Exclusion, FsVerityReads, MountOptions};
+use uext4_ext4::{
+    AtimeUpdate, DataMode, EnforcedQuotas, Exclusion, FsVerityReads, KeyRing, MountOptions,
+};
 use uext4_ondisk::ErrorsBehaviour;
 use uext4_vfs::errno::{Error, Result};
 use uext4_vfs::{Caller, Errno};
@@ -41,6 +43,12 @@ impl ImageOptions {
     /// For an image that was held against other hosts already (`mmp`).
     pub(crate) fn held(mut self) -> ImageOptions {
         self.config.mount.exclusion = Exclusion::Held;
+        self
+    }
+
+    /// The keys of encrypted files.
+    pub(crate) fn keys(mut self, keys: &KeyRing) -> ImageOptions {
+        self.config.mount.keys = keys.clone();
         self
     }
 

@@ -147,3 +147,80 @@ fn last_block_bytes(len: usize) -> usize {
         rest => rest,
     }
 }
+
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests {
+    use super::*;
+    use aes::cipher::KeyInit;
+    use aes::{Aes128, Aes256, Aes256Dec, Aes256Enc};
+
+    fn hex(digits: &str) -> Vec<u8> {
+        let digit = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("digits");
+        (0..digits.len()).step_by(2).map(digit).collect()
+    }
+
+    /// Source: RFC 3962, appendix B.
+    #[test]
+    fn stealing_is_that_of_the_rfc() {
+        let cipher = Aes128::new(b"chicken teriyaki".into());
+        let text = b"I would like the General Gau's Chicken, please, and wonton soup.";
+        for (len, ciphertext) in [
+            (17, "c6353568f2bf8cb4d8a580362da7ff7f97"),
+            (
+                31,
+                "fc00783e0efdb2c1d445d4c8eff7ed2297687268d6ecccc0c07b25e25ecfe5",
+            ),
+            (
+                32,
+                "39312523a78662d5be7fcbcc98ebf5a897687268d6ecccc0c07b25e25ecfe584",
+            ),
+            (
+                47,
+                "97687268d6ecccc0c07b25e25ecfe584b3fffd940c16a18c1b5549d2f838029e39312523a78662d5be7fcbcc98ebf5",
+            ),
+            (
+                48,
+                "97687268d6ecccc0c07b25e25ecfe5849dad8bbb96c4cdc03bc103e1a194bbd839312523a78662d5be7fcbcc98ebf5a8",
+            ),
+            (
+                64,
+                "97687268d6ecccc0c07b25e25ecfe58439312523a78662d5be7fcbcc98ebf5a84807efe836ee89a526730dbc2f7bc8409dad8bbb96c4cdc03bc103e1a194bbd8",
+            ),
+        ] {
+            let mut data = text[..len].to_vec();
+            cts_encrypt(&cipher, [0; BLOCK], &mut data);
+            assert_eq!(data, hex(ciphertext), "{len}");
+            cts_decrypt(&cipher, [0; BLOCK], &mut data);
+            assert_eq!(data, &text[..len]);
+        }
+    }
+
+    /// One block is encrypted as it is. Source: NIST SP 800-38A, F.2.5, CBC-AES256.
+    #[test]
+    fn one_block_has_nothing_to_steal() {
+        let key = hex("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4");
+        let cipher = Aes256::new_from_slice(&key).expect("32 bytes");
+        let iv: [u8; BLOCK] = std::array::from_fn(|i| i as u8);
+        let mut data = hex("6bc1bee22e409f96e93d7e117393172a");
+        cts_encrypt(&cipher, iv, &mut data);
+        assert_eq!(data, hex("f58c4c04d6e5f1ba779eabfb5f7bfbd6"));
+        cts_decrypt(&cipher, iv, &mut data);
+        assert_eq!(data, hex("6bc1bee22e409f96e93d7e117393172a"));
+    }
+
+    /// Source: IEEE 1619-2007, annex B, vector 10: the first 64 bytes.
+    #[test]
+    fn xts_is_that_of_the_standard() {
+        let data = hex("2718281828459045235360287471352662497757247093699959574966967627");
+        let tweak = hex("3141592653589793238462643383279502884197169399375105820974944592");
+        let cipher = Aes256Dec::new_from_slice(&data).expect("32 bytes");
+        let tweaks = Aes256Enc::new_from_slice(&tweak).expect("32 bytes");
+        let mut iv = [0; BLOCK];
+        iv[0] = 0xff;
+        let mut unit = hex(
+            "1c3b3a102f770386e4836c99e370cf9bea00803f5e482357a4ae12d414a3e63b5d31e276f8fe4a8d66b317f9ac683f44680a86ac35adfc3345befecb4bb188fd",
+        );
+        xts_decrypt(&cipher, &tweaks, iv, &mut unit);
+        assert_eq!(unit, (0..64).collect::<Vec<u8>>());
+    }
+}

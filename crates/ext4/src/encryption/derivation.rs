@@ -95,3 +95,32 @@ fn encrypt_ecb(nonce: &[u8; 16], data: &mut [u8]) {
     let (blocks, _) = data.as_chunks_mut::<BLOCK>();
     cipher.encrypt_blocks(aes::Block::cast_slice_from_core_mut(blocks));
 }
+
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests {
+    use super::*;
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The names that Linux 6.18 has of this key, which `tests/kernel/encryption.rs` compares with it.
+    #[test]
+    fn a_key_has_the_names_that_the_kernel_gives_it() {
+        let raw: Vec<u8> = (0..64).map(|i| (i * 5 + 3) as u8).collect();
+        let names = MasterKey::new(&raw).names().map(|name| name.to_string());
+        assert_eq!(
+            names,
+            ["6c33af2d78f4fc3c", "d63209390f7570f12ed712554119f849"].map(str::to_owned)
+        );
+    }
+
+    /// Source: NIST SP 800-38A, F.1.1: the nonce is the key of that example.
+    #[test]
+    fn a_key_of_version_1_is_the_master_key_encrypted() {
+        let nonce = 0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c_u128.to_be_bytes();
+        let mut key = 0x6bc1_bee2_2e40_9f96_e93d_7e11_7393_172a_u128.to_be_bytes();
+        encrypt_ecb(&nonce, &mut key);
+        assert_eq!(hex(&key), "3ad77bb40d7a3660a89ecaf32466ef97");
+    }
+}

@@ -26,7 +26,6 @@ impl FileIo {
         inode: &Inode,
         offset: u64,
         data: &mut [u8],
-        nowait: bool,
     ) -> Result<()> {
         let contents = self.attributes.contents_cipher(inode)?;
         if inode.is_inline() {
@@ -37,7 +36,7 @@ impl FileIo {
         let (mut at, mut rest) = (offset, data);
         while !rest.is_empty() {
             let (lblk, within) = (Lblk((at / block) as u32), at % block);
-            let mapping = self.map_for(inode, lblk, nowait)?;
+            let mapping = self.map_for(inode, lblk, false)?;
             let here = (u64::from(mapping.len) * block - within).min(rest.len() as u64);
             // Whole units in place; a part of one beside it.
             let here = match (at % unit, here / unit * unit) {
@@ -51,14 +50,14 @@ impl FileIo {
                     let place = pblk.0 * block + within;
                     let before = at % unit;
                     if before == 0 && here.is_multiple_of(unit) {
-                        self.read_ciphertext(inode, place, part, nowait)?;
+                        self.read_ciphertext(inode, place, part)?;
                         for (unit, number) in part.chunks_exact_mut(unit as usize).zip(at / unit..)
                         {
                             contents.cipher.decrypt_unit(number, unit);
                         }
                     } else {
                         one.resize(unit as usize, 0);
-                        self.read_ciphertext(inode, place - before, &mut one, nowait)?;
+                        self.read_ciphertext(inode, place - before, &mut one)?;
                         contents.cipher.decrypt_unit(at / unit, &mut one);
                         part.copy_from_slice(&one[before as usize..][..here as usize]);
                     }
@@ -70,15 +69,9 @@ impl FileIo {
         Ok(())
     }
 
-    fn read_ciphertext(
-        &self,
-        inode: &Inode,
-        place: u64,
-        data: &mut [u8],
-        nowait: bool,
-    ) -> Result<()> {
+    fn read_ciphertext(&self, inode: &Inode, place: u64, data: &mut [u8]) -> Result<()> {
         match self.mapping.journals_data(inode) {
-            true => self.read_journaled(place, data, nowait),
+            true => self.read_journaled(place, data, false),
             false => Ok(self.volume.device().read_at(place, data)?),
         }
     }

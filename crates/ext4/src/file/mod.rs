@@ -175,7 +175,10 @@ impl FileIo {
             return self.inline.read_inline(inode, offset, data);
         }
         if inode.is_encrypted() && inode.file_type == FileType::Regular {
-            return self.read_encrypted(inode, offset, data, kind.nowait);
+            return match kind.nowait {
+                true => Err(Ext4Error::WouldBlock),
+                false => self.read_encrypted(inode, offset, data),
+            };
         }
         let block = self.volume.block_size();
         let (mut at, mut rest) = (offset, data);
