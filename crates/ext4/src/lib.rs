@@ -21,7 +21,7 @@
 //! | `file` | data, also direct and journaled; flags, fallocate, generations |
 //! | `deletion` | the end of an inode |
 //! | `directory` | entries: linear, hashed, inline |
-//! | `encryption` | encrypted inodes: keys, ciphers, names |
+//! | `encryption` | keys of encrypted inodes, ciphers |
 //! | `attributes` | extended attributes, access control lists, permission |
 //! | `orphans` | inodes to delete or truncate after a crash |
 //! | `inodes` | inodes, found and made |

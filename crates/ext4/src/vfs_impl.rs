@@ -209,7 +209,7 @@ impl FileSystem for Ext4 {
     fn getattr(&self, node: &InodeRef) -> Result<Attr> {
         let mut attr = self.attributes.attr_snapshot(node);
         if node.file_type == FileType::Symlink && node.is_encrypted() {
-            // As long as the target that a caller gets.
+            // The length of the target that a caller gets.
             let target = self.volume.report(self.files.target_of(node))?;
             attr.size = target.len() as u64;
         }

@@ -6,7 +6,7 @@ use aes::cipher::consts::U16;
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt};
 
 /// Bytes of a block of AES.
-pub(super) const BLOCK: usize = 16;
+pub(crate) const BLOCK: usize = 16;
 /// What a number in GF(2^128) that overflows is reduced by.
 const XTS_REDUCTION: u8 = 0x87;
 

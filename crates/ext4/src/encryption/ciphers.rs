@@ -20,7 +20,7 @@ pub(crate) enum Encrypted {
 
 /// Why an inode has no cipher although its master key is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum NoCipher {
+pub(crate) enum NoCipher {
     /// The mode is not one for this, or not known.
     Mode(CipherMode),
     /// The master key is too short.

@@ -93,7 +93,7 @@ impl KeyRing {
     }
 
     /// The cipher of an inode of the file system `uuid`; none without its master key.
-    pub(super) fn cipher(
+    pub(crate) fn cipher(
         &self,
         ino: Ino,
         context: &EncryptionContext,

@@ -1,6 +1,6 @@
 //! Reads of encrypted files: whole data units are read and decrypted.
 
-use crate::encryption::not_written;
+use crate::attributes::encryption::not_written;
 use crate::file::FileIo;
 use crate::inode::Inode;
 use crate::prelude::*;

@@ -1,11 +1,10 @@
 //! Names in encrypted directories: those that callers give become those that entries have, before anything is locked.
 
-use crate::directory::Directory;
-use crate::encryption::StoredName;
-use crate::encryption::not_written;
+use crate::attributes::encryption::{StoredName, not_written};
+use crate::directory::{Directory, check_name};
 use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
-use crate::namei::Namei;
+use crate::namei::{Namei, check_directory};
 use crate::prelude::*;
 use std::borrow::Cow;
 use uext4_ondisk::NoKeyName;
@@ -28,6 +27,22 @@ impl Namei {
                 found.map(Cow::Owned).ok_or(Ext4Error::NotFound)
             }
         }
+    }
+
+    /// What precedes every change of an entry: the checks that need no lock. The name as it is stored.
+    pub(super) fn check_entry_change<'n>(
+        &self,
+        caller: &Caller,
+        dir: &InodeRef,
+        name: &'n [u8],
+    ) -> Result<Cow<'n, [u8]>> {
+        self.volume.check_writable()?;
+        check_directory(dir)?;
+        self.attributes.may_search(caller, dir)?;
+        check_name(name)?;
+        let name = self.stored_name(dir, name)?;
+        self.volume.check_sought(dir, &name)?;
+        Ok(name)
     }
 
     /// The names of a rename as they are stored.

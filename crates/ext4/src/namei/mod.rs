@@ -36,7 +36,6 @@ use crate::run::Run;
 use crate::volume::Volume;
 use crate::volume::handles::LazyHandle;
 use crate::volume::name_cache::NameKey;
-use std::borrow::Cow;
 use uext4_ondisk::DevNo;
 use uext4_sync::probe::{self, Stage};
 use uext4_vfs::attr::NewKind;
@@ -667,22 +666,6 @@ pub(crate) fn check_alive(dir: &Inode) -> Result<()> {
 }
 
 impl Namei {
-    /// What precedes every change of an entry: the checks that need no lock. The name as it is stored.
-    fn check_entry_change<'n>(
-        &self,
-        caller: &Caller,
-        dir: &InodeRef,
-        name: &'n [u8],
-    ) -> Result<Cow<'n, [u8]>> {
-        self.volume.check_writable()?;
-        check_directory(dir)?;
-        self.attributes.may_search(caller, dir)?;
-        check_name(name)?;
-        let name = self.stored_name(dir, name)?;
-        self.volume.check_sought(dir, &name)?;
-        Ok(name)
-    }
-
     /// The most links an inode may have.
     pub(crate) fn check_links(&self, inode: &Inode, links: u32) -> Result<()> {
         let unlimited = inode.is_dir() && self.volume.sb.ro_compat.contains(RoCompat::DIR_NLINK);

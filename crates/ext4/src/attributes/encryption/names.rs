@@ -1,16 +1,15 @@
 //! Names in encrypted directories, and the targets of encrypted symbolic links: between what callers see and what is stored.
 
 use crate::attributes::Attributes;
+use crate::attributes::encryption::{damaged, no_key};
 use crate::directory::{Listed, NAME_MAX};
-use crate::encryption::block_modes::BLOCK;
-use crate::encryption::ciphers::InodeCipher;
-use crate::encryption::inodes::{damaged, no_key};
+use crate::encryption::{BLOCK, InodeCipher};
 use crate::inode::Inode;
 use crate::prelude::*;
 use std::borrow::Cow;
 use uext4_ondisk::{NoKeyName, NoKeyRest, symlink_ciphertext};
 
-/// A name as an entry has it, as far as the name that the caller gave tells.
+/// The name of an entry, as far as it follows from the name that the caller gave.
 pub(crate) enum StoredName<'n> {
     /// All of it.
     Whole(Cow<'n, [u8]>),

@@ -1,7 +1,24 @@
-//! The context of an encrypted inode, and its cipher.
+//! Encrypted inodes: their contexts, their ciphers, and their names.
+//!
+//! # Data model
+//! Names are encrypted and decrypted where a caller gives or gets them, so that everything below has ciphertext: entries, the hash tree, the cache
+//! of names. Contents are decrypted in `FileIo::read_mapped`, by whole data units.
+//!
+//! # Invariants
+//! Nothing encrypts contents: an encrypted file is not written, and nothing is created in an encrypted directory.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `names` | names in encrypted directories, targets of links |
+//!
+//! Source: Linux documentation, filesystems/fscrypt.
+
+mod names;
+
+pub(crate) use names::StoredName;
 
 use crate::attributes::Attributes;
-use crate::encryption::ciphers::{Encrypted, InodeCipher, NoCipher};
+use crate::encryption::{Encrypted, InodeCipher, NoCipher};
 use crate::inode::Inode;
 use crate::prelude::*;
 use uext4_ondisk::{CONTEXT_NAME, EncryptionContext};
