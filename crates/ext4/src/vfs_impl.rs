@@ -71,15 +71,23 @@ impl Ext4 {
     /// The names in the blocks of a directory that can be read, and why the other blocks cannot be.
     ///
     /// # Errors
-    /// `ENOTDIR`.
+    /// `ENOTDIR`. Those of the encryption context of an encrypted directory.
     pub fn list_readable(&self, dir: &InodeRef) -> Result<(Vec<Vec<u8>>, Vec<Error>)> {
         if !dir.is_dir() {
             return Err(Errno::ENOTDIR.into());
         }
-        let (names, faults) = {
+        let shown = self.volume.report(self.attributes.shown_names(dir))?;
+        let (stored, mut faults) = {
             let _locked = ilock(&dir.ilock, LockMode::Shared);
             self.directories.dir_list_readable(dir)
         };
+        let mut names = Vec::with_capacity(stored.len());
+        for name in stored {
+            match shown.name(dir, NameHash::default(), &name) {
+                Ok(name) => names.push(name.into_owned()),
+                Err(fault) => faults.push(fault),
+            }
+        }
         let report = |fault| self.volume.report::<()>(Err(fault)).err();
         Ok((names, faults.into_iter().filter_map(report).collect()))
     }
@@ -351,7 +359,9 @@ impl FileSystem for Ext4 {
             };
             cookie = last.cookie;
             for entry in &batch {
-                let name = self.volume.report(names.entry(dir, entry))?;
+                let name = self
+                    .volume
+                    .report(names.name(dir, entry.hash, &entry.name))?;
                 let known = entry.file_type != FileType::Unknown;
                 let more = emit(&DirEntry {
                     ino: u64::from(entry.ino.0),

@@ -35,7 +35,6 @@ use crate::prelude::*;
 use crate::volume::Volume;
 use crate::volume::sought::Sought;
 use hashed::DxPath;
-pub(crate) use list::Listed;
 use uext4_ondisk::{Dirent, DxRootInfo, DxView};
 
 /// The longest name, in bytes.

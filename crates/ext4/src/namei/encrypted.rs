@@ -88,7 +88,7 @@ impl Directory {
                 return Ok(None);
             };
             cookie = last.cookie;
-            let is_past = last.hash != shown.hash && last.hash != NameHash::default();
+            let is_past = shown.hash != NameHash::default() && last.hash != shown.hash;
             let found = listed.into_iter().find(|entry| shown.is_of(&entry.name));
             if found.is_some() || is_past {
                 return Ok(found.map(|entry| entry.name));

@@ -122,16 +122,15 @@ impl Attributes {
         let block = self.volume.block_size();
         let unit = match context.policy.log2_data_unit {
             None => block,
-            Some(log2)
-                if log2 >= LOG2_DATA_UNIT_MIN && 1_u64.checked_shl(log2.into()) <= Some(block) =>
-            {
-                1 << log2
-            }
             Some(log2) => {
-                return Err(unsupported(
-                    inode,
-                    format_args!("data units of 2^{log2} bytes are not supported"),
-                ));
+                let bytes = 1_u64.checked_shl(log2.into());
+                let bytes = bytes.filter(|bytes| log2 >= LOG2_DATA_UNIT_MIN && *bytes <= block);
+                bytes.ok_or_else(|| {
+                    unsupported(
+                        inode,
+                        format_args!("data units of 2^{log2} bytes are not supported"),
+                    )
+                })?
             }
         };
         let cipher = self.cipher_of(inode, &context, Encrypted::Contents)?;
@@ -174,5 +173,71 @@ impl Attributes {
             self.encryption_context(inode)?,
         );
         Ok(of_dir.policy != own.policy)
+    }
+}
+
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests {
+    use super::*;
+    use crate::fixture::*;
+    use uext4_vfs::attr::XattrFlags;
+
+    /// A context of version 2 with the name of a key.
+    fn context(contents: u8, flags: u8, log2_data_unit: u8, key: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![2, contents, 4, flags, log2_data_unit, 0, 0, 0];
+        bytes.extend(key);
+        bytes.extend([7; 16]);
+        bytes
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        let device = image(8 << 20, "encrypt");
+        let fs = mount(&device);
+        let root = fs.namei.root().expect("root").clone();
+        let file = make(&fs, &root, "f", &FILE);
+        fs.files.write(&file, 0, &[5; 6000], true).expect("write");
+        let encrypt = |handle: &Handle<'_>| {
+            fs.table
+                .update_inode(&file, handle, |disk| disk.flags |= InodeFlags::ENCRYPT)
+        };
+        fs.volume.with_handle(2, encrypt).expect("the flag");
+        let read = || {
+            let done = fs.files.read(&file, 0, &mut [0; 100]);
+            done.map_err(|e| e.errno())
+        };
+        assert_eq!(read(), Err(Errno::EUCLEAN), "no context");
+        let names = fs.volume.options.keys.add(&[3; 64]).expect("a key");
+        let key = names[1].as_bytes();
+        let short = &context(1, 0, 0, key)[..39];
+        for (value, wanted) in [
+            (context(1, 0, 0, &[0; 16]), Err(Errno::ENOKEY)),
+            (context(1, 0, 0, key), Ok(100)),
+            (context(1, 0, 9, key), Ok(100)),
+            (context(1, 0, 8, key), Err(Errno::EOPNOTSUPP)),
+            (context(1, 0, 13, key), Err(Errno::EOPNOTSUPP)),
+            (context(1, 0, 64, key), Err(Errno::EOPNOTSUPP)),
+            (context(1, 0, 255, key), Err(Errno::EOPNOTSUPP)),
+            (context(9, 0, 0, key), Err(Errno::EOPNOTSUPP)),
+            (context(4, 0, 0, key), Err(Errno::EOPNOTSUPP)),
+            (context(1, 4, 0, key), Err(Errno::EOPNOTSUPP)),
+            (context(1, 0x18, 0, key), Err(Errno::EUCLEAN)),
+            (short.to_vec(), Err(Errno::EUCLEAN)),
+        ] {
+            fs.attributes
+                .set_xattr(
+                    &file,
+                    XattrIndex::ENCRYPTION,
+                    CONTEXT_NAME,
+                    &value,
+                    XattrFlags::empty(),
+                )
+                .expect("a context");
+            assert_eq!(read(), wanted, "{value:?}");
+        }
+        let written = fs.files.write(&file, 0, &[1], true);
+        assert_eq!(written.map_err(|e| e.errno()), Err(Errno::EOPNOTSUPP));
+        let cut = fs.files.truncate(&file, 0);
+        assert_eq!(cut.map_err(|e| e.errno()), Err(Errno::EOPNOTSUPP));
     }
 }

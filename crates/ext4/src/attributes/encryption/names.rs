@@ -2,7 +2,7 @@
 
 use crate::attributes::Attributes;
 use crate::attributes::encryption::{damaged, no_key};
-use crate::directory::{Listed, NAME_MAX};
+use crate::directory::NAME_MAX;
 use crate::encryption::{BLOCK, InodeCipher};
 use crate::inode::Inode;
 use crate::prelude::*;
@@ -102,15 +102,20 @@ impl Attributes {
 }
 
 impl ShownNames {
-    /// The name of an entry of `dir`.
+    /// The name of an entry of `dir` that is stored so, and listed by this hash.
     ///
     /// # Errors
     /// Damage: a name that is too short to be one that is encrypted.
-    pub(crate) fn entry<'n>(&self, dir: &Inode, entry: &'n Listed) -> Result<Cow<'n, [u8]>> {
-        if is_stored_plain(dir, &entry.name) {
-            return Ok(Cow::Borrowed(&entry.name));
+    pub(crate) fn name<'n>(
+        &self,
+        dir: &Inode,
+        hash: NameHash,
+        stored: &'n [u8],
+    ) -> Result<Cow<'n, [u8]>> {
+        if is_stored_plain(dir, stored) {
+            return Ok(Cow::Borrowed(stored));
         }
-        self.shown(entry.hash, &entry.name)
+        self.shown(hash, stored)
             .ok_or_else(|| damaged(dir, "a name is too short for an encrypted directory"))
     }
 
