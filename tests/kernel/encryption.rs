@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use uext4_ext4::KeyRing;
 use uext4_testkit::encrypted;
 use uext4_vfs::errno::Errno;
+use uext4_vfs::fiemap::{FiemapFlags, FiemapOf};
 
 fn open(image: &Path, keys: &KeyRing) -> Result<Arc<Ext4>> {
     let device = FileDevice::open(image, &OpenOptions::read_write())?;
@@ -77,6 +78,17 @@ fn what_the_kernel_encrypts_is_read_with_the_key() -> Result<()> {
     let ours = tree::of_fs(&*fs)?;
     tree::same("ours / the kernel's", &ours, &theirs)?;
     assert!(made.contains(&"v1".to_owned()) && made.contains(&"v2".to_owned()));
+    let caller = Caller::root();
+    let dir = fs.lookup(&caller, &fs.root()?.clone(), b"v2")?;
+    let odd = fs.lookup(&caller, &dir, b"odd")?;
+    let extents = fs.files.fiemap(&odd, FiemapOf::Data, 0, 1 << 20)?;
+    let encrypted = FiemapFlags::ENCRYPTED | FiemapFlags::ENCODED;
+    assert!(
+        extents
+            .iter()
+            .all(|extent| extent.flags.contains(encrypted))
+    );
+    assert_eq!(fs.files.extents_in_place(&odd)?, []);
     println!("policies: {}", made.join(" "));
     fs.unmount()?;
     drop(fs);

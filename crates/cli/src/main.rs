@@ -150,9 +150,12 @@ fn main() -> ExitCode {
     }
     let Cli { options, command } = parse(&arguments(args));
     if matches!(command, Command::Batch(_))
-        && (options.journal.is_some() || options.no_glob || options.exclusive_elsewhere)
+        && (options.journal.is_some()
+            || !options.encryption_key.is_empty()
+            || options.no_glob
+            || options.exclusive_elsewhere)
     {
-        let why = "--journal, --no-glob and --exclusive-elsewhere are for each job: put them into the lines of the list";
+        let why = "--journal, --encryption-key, --no-glob and --exclusive-elsewhere are for each job: put them into the lines of the list";
         let why = diagnostics::Usage(why.to_owned());
         return ExitCode::from(end(&why.into(), USAGE));
     }
