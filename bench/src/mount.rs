@@ -54,6 +54,7 @@ pub fn run(args: &MountArgs) -> anyhow::Result<()> {
         sandbox: true,
         lock_stat: false,
         metrics: None,
+        keys: Vec::new(),
         replaces: false,
     };
     let served = monitor::run(&request, &Log::Terminal, None, |_warnings| Ok(()));

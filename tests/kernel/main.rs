@@ -5,6 +5,7 @@ mod block_map;
 mod calls;
 mod debugfs_journal;
 mod direct_io;
+mod encryption;
 mod external_journal;
 mod external_journal_path;
 mod fast_commit;

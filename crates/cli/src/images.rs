@@ -3,8 +3,10 @@
 use crate::endpoint::{Endpoint, Image, Mounted, Target};
 use crate::location::{InImage, Location};
 use crate::{device, diagnostics, expand, failures, interrupt, mode, show, superblock};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,6 +15,7 @@ use uext4::unstable::ondisk::Incompat;
 use uext4::{
     BlockDevice, Caller, DeviceId, DeviceOptions, Edit, Filesystem, ImageName, ImageOptions,
 };
+use uext4_mountd::encryption_keys::RawKey;
 use uext4_mountd::{second_mount, stats};
 
 /// Where the journal of images is that have it on another device.
@@ -26,6 +29,48 @@ pub fn set_journal(device: PathBuf) {
 /// Where it is, if that was said.
 pub fn journal() -> Option<&'static Path> {
     JOURNAL.get().map(PathBuf::as_path)
+}
+
+/// Keys of encrypted files.
+static KEYS: OnceLock<Vec<RawKey>> = OnceLock::new();
+
+/// Reads keys from these files; at most once.
+///
+/// # Errors
+/// A file can't be read, or has none.
+pub fn set_keys(files: &[PathBuf]) -> Result<()> {
+    let keys: Vec<RawKey> = files
+        .iter()
+        .map(|file| read_key(file))
+        .collect::<Result<_>>()?;
+    let _ = KEYS.set(keys);
+    Ok(())
+}
+
+/// The keys that were read.
+pub fn keys() -> &'static [RawKey] {
+    KEYS.get().map_or(&[], Vec::as_slice)
+}
+
+/// The key that is all of a file; that of the standard input if it is `-`.
+///
+/// # Errors
+/// The file can't be read, or has another length than keys.
+pub fn read_key(file: &Path) -> Result<RawKey> {
+    let opened: Box<dyn Read> = match file == Path::new("-") {
+        true => Box::new(std::io::stdin()),
+        false => Box::new(File::open(file).map_err(|e| diagnostics::on_host(file, e))?),
+    };
+    let key = RawKey::read(opened).map_err(|e| diagnostics::on_host(file, e))?;
+    key.with_context(|| format!("{}: an encryption key has 16 to 64 bytes", file.display()))
+}
+
+/// The options with the keys that were read.
+fn with_keys(options: ImageOptions) -> Result<ImageOptions> {
+    let mut keys = keys().iter();
+    Ok(keys.try_fold(options, |options, key| {
+        options.encryption_key(key.as_bytes())
+    })?)
 }
 
 /// Whether an image was opened to be changed.
@@ -76,7 +121,7 @@ pub fn edit(image: &Path, committed: bool) -> Result<Edit> {
     let waits = committed && warn_of_wait(image, &device, is_exclusive_elsewhere());
     let edit = opening(waits, || {
         let options = ImageOptions::read_write();
-        let options = options.exclusive_elsewhere(is_exclusive_elsewhere());
+        let options = with_keys(options.exclusive_elsewhere(is_exclusive_elsewhere()))?;
         let edit = Edit::open_device(device, journal, &options);
         edit.map_err(|e| failed(&e))
     })?;
@@ -343,7 +388,7 @@ pub fn open(image: &Path, write: bool) -> Result<Filesystem> {
     if let Some(device) = journal() {
         options = options.journal(device);
     }
-    options = options.exclusive_elsewhere(is_exclusive_elsewhere());
+    options = with_keys(options.exclusive_elsewhere(is_exclusive_elsewhere()))?;
     let fs = match write {
         true => open_to_write(image, &options)?,
         false => open_to_read(image, &options)?,

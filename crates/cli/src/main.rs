@@ -94,6 +94,10 @@ struct Options {
     /// Where the journal is, of an image that has it on another device
     #[arg(long, global = true, value_name = "DEVICE", help_heading = GLOBAL)]
     journal: Option<PathBuf>,
+    /// Read an encryption key of files (fscrypt) from FILE, its raw bytes: several times for several keys; /dev/fd/N is a descriptor
+    #[arg(long, global = true, value_name = "FILE", action = clap::ArgAction::Append)]
+    #[arg(help_heading = GLOBAL)]
+    encryption_key: Vec<PathBuf>,
     /// Show how far the work is, also where standard error is not a terminal
     #[arg(long, global = true, overrides_with = "no_progress", help_heading = GLOBAL)]
     progress: bool,
@@ -127,6 +131,7 @@ impl Options {
         is_given.contains(&true)
             || self.journal.is_some()
             || self.superblock.is_some()
+            || !self.encryption_key.is_empty()
             || self.offset.is_some()
     }
 }
@@ -145,14 +150,20 @@ fn main() -> ExitCode {
     }
     let Cli { options, command } = parse(&arguments(args));
     if matches!(command, Command::Batch(_))
-        && (options.journal.is_some() || options.no_glob || options.exclusive_elsewhere)
+        && (options.journal.is_some()
+            || !options.encryption_key.is_empty()
+            || options.no_glob
+            || options.exclusive_elsewhere)
     {
-        let why = "--journal, --no-glob and --exclusive-elsewhere are for each job: put them into the lines of the list";
+        let why = "--journal, --encryption-key, --no-glob and --exclusive-elsewhere are for each job: put them into the lines of the list";
         let why = diagnostics::Usage(why.to_owned());
         return ExitCode::from(end(&why.into(), USAGE));
     }
     if let Some(device) = options.journal {
         images::set_journal(device);
+    }
+    if let Err(why) = images::set_keys(&options.encryption_key) {
+        return ExitCode::from(end(&why, USAGE));
     }
     bar::set_mode(match (options.progress, options.no_progress) {
         (true, _) => bar::Mode::Always,

@@ -21,6 +21,7 @@
 //! | `file` | data, also direct and journaled; flags, fallocate, generations |
 //! | `deletion` | the end of an inode |
 //! | `directory` | entries: linear, hashed, inline |
+//! | `encryption` | keys of encrypted inodes, ciphers |
 //! | `attributes` | extended attributes, access control lists, permission |
 //! | `orphans` | inodes to delete or truncate after a crash |
 //! | `inodes` | inodes, found and made |
@@ -43,6 +44,7 @@ mod block_allocator;
 mod clock;
 mod deletion;
 mod directory;
+mod encryption;
 mod errno;
 mod error;
 mod file;
@@ -76,6 +78,7 @@ pub use backup_superblock::BackupSuperblock;
 pub use block_allocator::BlockAllocator;
 pub use deletion::Deletion;
 pub use directory::Directory;
+pub use encryption::{KeyRing, MASTER_KEY_BYTES};
 pub use error::{Ext4Error, Result};
 pub use file::{FileIo, Fragments};
 pub use fs::Ext4;

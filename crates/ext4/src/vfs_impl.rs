@@ -71,15 +71,23 @@ impl Ext4 {
     /// The names in the blocks of a directory that can be read, and why the other blocks cannot be.
     ///
     /// # Errors
-    /// `ENOTDIR`.
+    /// `ENOTDIR`. Those of the encryption context of an encrypted directory.
     pub fn list_readable(&self, dir: &InodeRef) -> Result<(Vec<Vec<u8>>, Vec<Error>)> {
         if !dir.is_dir() {
             return Err(Errno::ENOTDIR.into());
         }
-        let (names, faults) = {
+        let shown = self.volume.report(self.attributes.shown_names(dir))?;
+        let (stored, mut faults) = {
             let _locked = ilock(&dir.ilock, LockMode::Shared);
             self.directories.dir_list_readable(dir)
         };
+        let mut names = Vec::with_capacity(stored.len());
+        for name in stored {
+            match shown.name(dir, NameHash::default(), &name) {
+                Ok(name) => names.push(name.into_owned()),
+                Err(fault) => faults.push(fault),
+            }
+        }
         let report = |fault| self.volume.report::<()>(Err(fault)).err();
         Ok((names, faults.into_iter().filter_map(report).collect()))
     }
@@ -207,7 +215,13 @@ impl FileSystem for Ext4 {
     }
 
     fn getattr(&self, node: &InodeRef) -> Result<Attr> {
-        Ok(self.attributes.attr_snapshot(node))
+        let mut attr = self.attributes.attr_snapshot(node);
+        if node.file_type == FileType::Symlink && node.is_encrypted() {
+            // The length of the target that a caller gets.
+            let target = self.volume.report(self.files.target_of(node))?;
+            attr.size = target.len() as u64;
+        }
+        Ok(attr)
     }
 
     #[inline(always)]
@@ -226,6 +240,11 @@ impl FileSystem for Ext4 {
         }
         self.volume
             .report(self.attributes.check_access(caller, node, &attr, want))
+    }
+
+    fn check_open(&self, node: &InodeRef, writes: bool) -> Result<()> {
+        self.volume
+            .report(self.attributes.check_encrypted_open(node, writes))
     }
 
     fn setattr(&self, caller: &Caller, node: &InodeRef, change: &SetAttr) -> Result<Attr> {
@@ -327,6 +346,7 @@ impl FileSystem for Ext4 {
             return Err(Errno::ENOENT.into());
         }
         let mut cookie = cookie;
+        let names = self.volume.report(self.attributes.shown_names(dir))?;
         loop {
             let listed = {
                 let _locked = ilock(&dir.ilock, LockMode::Shared);
@@ -339,11 +359,14 @@ impl FileSystem for Ext4 {
             };
             cookie = last.cookie;
             for entry in &batch {
+                let name = self
+                    .volume
+                    .report(names.name(dir, entry.hash, &entry.name))?;
                 let known = entry.file_type != FileType::Unknown;
                 let more = emit(&DirEntry {
                     ino: u64::from(entry.ino.0),
                     kind: known.then(|| kind_of(entry.file_type)),
-                    name: &entry.name,
+                    name: &name,
                     cookie: entry.cookie,
                 });
                 if !more {

@@ -52,6 +52,10 @@ pub trait Requests {
     /// Begins to make the kernel send what programs have written to files and it keeps. Returns a ticket to wait with.
     fn begin_write_back(&self) -> u64;
 
+    /// Begins to make the kernel drop all that it keeps of files, and what it knows of their targets and of the entries of directories. Returns a
+    /// ticket to wait with.
+    fn begin_drop_cached(&self) -> u64;
+
     /// Whether all that a ticket stands for was sent and answered. Waits for that, but not for long: the kernel may need this
     /// thread to answer it.
     ///

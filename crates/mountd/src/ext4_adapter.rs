@@ -24,6 +24,18 @@ const EXT4_IOC_GETVERSION: u32 = 0x8008_6603;
 const EXT4_IOC_SETVERSION: u32 = 0x4008_6604;
 const EXT4_IOC_SWAP_BOOT: u32 = 0x6611;
 const EXT4_IOC_RESIZE_FS: u32 = 0x4008_6610;
+/// What fscrypt has: policies, nonces, and keys, which the server gets in its own way.
+const FSCRYPT: [u32; 9] = [
+    0x800c_6613,
+    0x4010_6614,
+    0x400c_6615,
+    0xc009_6616,
+    0xc050_6617,
+    0xc040_6618,
+    0xc040_6619,
+    0xc080_661a,
+    0x8010_661b,
+];
 const FITRIM: u32 = 0xc018_5879;
 const FS_IOC_GETFSLABEL: u32 = 0x8100_9431;
 
@@ -111,18 +123,20 @@ impl FuseFileSystem for Ext4Adapter {
         self.root
     }
 
-    /// A directory that ignores case has names that the kernel takes for others.
+    /// A directory that ignores case has names that the kernel takes for others; the names of one that is encrypted change with its key.
     fn names_valid_s(&self, dir: &InodeRef) -> u64 {
-        match self.fs.files.flags(dir).contains(InodeFlags::CASEFOLD) {
+        let changes = InodeFlags::CASEFOLD | InodeFlags::ENCRYPT;
+        match self.fs.files.flags(dir).intersects(changes) {
             true => 0,
             false => VALID_SECONDS,
         }
     }
 
-    /// An empty directory may ignore case from now on; what it does not have then, the kernel would not ask for.
+    /// An empty directory may ignore case from now on, and an encrypted one get its key; what it does not have then, the kernel would not ask for.
     fn absence_valid_s(&self) -> u64 {
         let superblock = self.fs.volume.superblock();
-        match superblock.incompat.contains(Incompat::CASEFOLD) {
+        let changes = Incompat::CASEFOLD | Incompat::ENCRYPT;
+        match superblock.incompat.intersects(changes) {
             true => 0,
             false => VALID_SECONDS,
         }
@@ -187,6 +201,7 @@ impl FuseFileSystem for Ext4Adapter {
             FS_IOC_MEASURE_VERITY => fs_verity_ioctls::measure(fs, node, call, out)?,
             FITRIM => trim(fs, caller, call.argument()?, out)?,
             EXT4_IOC_RESIZE_FS => self.grow(caller, call.argument()?)?,
+            command if FSCRYPT.contains(&command) => return Err(Errno::EOPNOTSUPP.into()),
             _ => return Err(Errno::ENOTTY.into()),
         })
     }

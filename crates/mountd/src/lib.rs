@@ -6,6 +6,7 @@
 //! | [`process`] | the monitor and the server, and their messages |
 //! | [`sandbox`] | the rights that a server drops |
 //! | [`freeze`], [`resize`], `ask` | an image that stays as it is, or becomes larger, while it is mounted; requests to a server |
+//! | [`encryption_keys`] | keys that a mount has, gets and loses |
 //! | [`remount`], [`second_mount`] | options that change; an image at a second directory |
 //! | [`unmount`], [`shutdown`], [`mountinfo`] | unmounting; waiting for the server; the list of mounts |
 //! | `ext4_adapter`, `queues` | ext4 and message queues over FUSE |
@@ -18,6 +19,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 mod ask;
+pub mod encryption_keys;
 mod ext4_adapter;
 mod failure;
 pub mod freeze;

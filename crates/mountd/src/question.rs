@@ -18,6 +18,10 @@ pub type Answer = Result<(), Refusal>;
 pub const FREEZE: &str = "freeze";
 /// See [`FREEZE`].
 pub const THAW: &str = "thaw";
+/// The request to add the key that follows, in hexadecimal digits, and the one to remove the key whose name follows.
+pub const ADD_KEY: &str = "add-encryption-key ";
+/// See [`ADD_KEY`].
+pub const REMOVE_KEY: &str = "remove-encryption-key ";
 /// The request to make the kernel send what it keeps, alone or followed by a ticket. Until all is sent, the answer is that the mount is
 /// busy, with the ticket and how many writes were answered.
 pub const WRITE_BACK: &str = "write-back ";

@@ -26,6 +26,7 @@
 //! | [`xattr`], [`xattr_list`], [`acl`] | extended attributes |
 //! | [`jbd2`], [`jbd2_super`], [`jbd2_tag`] | the journal |
 //! | [`hash_tree`], [`fs_verity`] | trees of hashes, of dm-verity and fs-verity; what a file with fs-verity has |
+//! | [`fscrypt`] | policies of encrypted inodes; their names as they are shown without a key |
 //! | [`orphan_file`], [`mmp`] | orphan file and multi-mount protection blocks |
 //! | [`quota`] | quota files |
 //! | [`growth`], [`resize_inode`] | what a larger file system has; blocks reserved for its descriptors |
@@ -54,6 +55,7 @@ pub mod fast_commit;
 pub mod features;
 pub mod file_type;
 pub mod fs_verity;
+pub mod fscrypt;
 pub mod geometry;
 pub mod group_desc;
 pub mod growth;
@@ -90,6 +92,7 @@ pub use fast_commit::*;
 pub use features::*;
 pub use file_type::*;
 pub use fs_verity::*;
+pub use fscrypt::*;
 pub use geometry::*;
 pub use group_desc::*;
 pub use growth::*;

@@ -236,6 +236,7 @@ classes! {
     BUFFER_CACHE = "buffer_cache", Leaf, Refused, "a shard of the metadata block cache";
     DQUOT = "dquot", Leaf, Refused, "what of the space and inodes of an owner with limits is reserved";
     GENERATION = "generation", Leaf, Refused, "the counter of inode generations";
+    KEY_RING = "key_ring", Leaf, Refused, "keys of encrypted inodes, and ciphers made of them";
     FROZEN = "frozen", Leaf, Refused, "what waits for the end of a freeze";
     LAZYTIME = "lazytime", Leaf, Refused, "inodes with pending timestamps, one shard";
     DEVICE = "device", Leaf, Refused, "a chunk or a list of a device in memory";

@@ -56,6 +56,7 @@ pub mod certificates;
 pub mod crash;
 pub mod damage;
 pub mod device;
+pub mod encrypted;
 pub mod evidence;
 pub mod exclusive;
 pub mod explore;

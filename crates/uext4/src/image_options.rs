@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 use uext4_block::OpenOptions as DeviceOptions;
-use uext4_ext4::{AtimeUpdate, DataMode, EnforcedQuotas, Exclusion, FsVerityReads, MountOptions};
+use uext4_ext4::{
+    AtimeUpdate, DataMode, EnforcedQuotas, Exclusion, FsVerityReads, KeyRing, MountOptions,
+};
 use uext4_ondisk::ErrorsBehaviour;
-use uext4_vfs::Caller;
+use uext4_vfs::errno::{Error, Result};
+use uext4_vfs::{Caller, Errno};
 
 /// How an image is opened: how it is mounted, on whose behalf, and whether other processes are kept out.
 ///
@@ -43,6 +46,12 @@ impl ImageOptions {
         self
     }
 
+    /// The keys of encrypted files.
+    pub(crate) fn keys(mut self, keys: &KeyRing) -> ImageOptions {
+        self.config.mount.keys = keys.clone();
+        self
+    }
+
     /// The caller that operations act for. Default: the superuser.
     pub fn caller(mut self, caller: Caller) -> ImageOptions {
         self.config.caller = caller;
@@ -77,6 +86,18 @@ impl ImageOptions {
     pub fn journal(mut self, path: impl Into<PathBuf>) -> ImageOptions {
         self.config.journal = Some(path.into());
         self
+    }
+
+    /// A master key of encrypted files, in its raw bytes: 16 to 64. May be called for several. Files whose key is missing can be listed and removed, not
+    /// read. The bytes are overwritten when the image is closed.
+    ///
+    /// # Errors
+    /// `EINVAL`: another length.
+    pub fn encryption_key(self, key: &[u8]) -> Result<ImageOptions> {
+        match self.config.mount.keys.add(key) {
+            Some(_) => Ok(self),
+            None => Err(Error::new(Errno::EINVAL).context("an encryption key has 16 to 64 bytes")),
+        }
     }
 
     /// Does not recover the journal (`noload`); only for [`ImageOptions::read_only`]. Default false.

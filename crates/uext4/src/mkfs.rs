@@ -177,7 +177,7 @@ pub fn mkfs_on(
     options: &MkfsOptions,
     progress: &dyn Progress,
 ) -> Result<MkfsReport, MkfsError> {
-    let report = uext4_build::mkfs(device, &prepared(options.build())?, progress)?;
+    let report = uext4_build::mkfs(device, &prepared(options.build(), &options.keys)?, progress)?;
     with_digest(report, device, options, progress)
 }
 

@@ -8,7 +8,8 @@ use uext4_block::partitions::{ALIGN_BYTES, disk_bytes, write_gpt};
 use uext4_block::{BlockDevice, RangeDevice};
 use uext4_build::MkfsOptions as BuildOptions;
 use uext4_build::{IdRange, Input, InputKind, MkfsError, NamedTree, TreeSource, VerityOptions};
-use uext4_ext4::Exclusion;
+use uext4_ext4::{Exclusion, KeyRing};
+use uext4_vfs::errno::{Errno, Error};
 use uuid::Uuid;
 
 /// What an image is made with. The default is an empty file system as mke2fs makes it; it needs
@@ -36,6 +37,8 @@ pub struct MkfsOptions {
     pub(crate) digest: bool,
     /// How other hosts are kept from what is overwritten.
     pub(crate) exclusion: Exclusion,
+    /// Of encrypted files in images that are copied.
+    pub(crate) keys: KeyRing,
 }
 
 /// The format of a file that holds an image.
@@ -316,9 +319,21 @@ impl MkfsOptions {
         self
     }
 
+    /// A master key of encrypted files in images that are copied, as [`ImageOptions::encryption_key`](crate::ImageOptions::encryption_key). In the
+    /// new image, they are not encrypted.
+    ///
+    /// # Errors
+    /// `EINVAL`: it has not 16 to 64 bytes.
+    pub fn encryption_key(self, key: &[u8]) -> crate::Result<MkfsOptions> {
+        match self.keys.add(key) {
+            Some(_) => Ok(self),
+            None => Err(Error::new(Errno::EINVAL).context("an encryption key has 16 to 64 bytes")),
+        }
+    }
+
     /// What is planned: a partition is smaller than the disk whose size is asked for.
     pub(crate) fn for_plan(&self) -> Result<BuildOptions, MkfsError> {
-        let mut options = crate::mkfs_sources::prepared(&self.build)?;
+        let mut options = crate::mkfs_sources::prepared(&self.build, &self.keys)?;
         options.size = options.size.map(|bytes| self.inside(bytes));
         Ok(options)
     }

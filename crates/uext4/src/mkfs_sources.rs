@@ -8,26 +8,19 @@ use std::sync::Arc;
 use uext4_block::{ImageName, OpenOptions as DeviceOptions, open_image};
 use uext4_build::MkfsOptions as BuildOptions;
 use uext4_build::{FeatureSet, InputKind, MkfsError, NamedTree};
-use uext4_ondisk::{EXT4_MAGIC, Incompat, SUPERBLOCK_OFFSET};
-
-/// Features that an image can be made with, but with which it can't be opened.
-const UNOPENED: Incompat = Incompat::ENCRYPT;
+use uext4_ext4::KeyRing;
+use uext4_ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
 
 /// Where the magic number is in the superblock.
 const MAGIC_OFFSET: u64 = 56;
 
 /// Names of the features that [`mkfs()`](crate::mkfs()) makes images with.
 pub fn feature_names() -> impl Iterator<Item = &'static str> {
-    let unopened = |name: &&str| UNOPENED.names().any(|other| other == *name);
-    FeatureSet::names().filter(move |name| !unopened(name))
+    FeatureSet::names()
 }
 
 /// The options, with the images among the sources open.
-pub(crate) fn prepared(options: &BuildOptions) -> Result<BuildOptions, MkfsError> {
-    let refused = options.features.incompat.intersection(UNOPENED);
-    if !refused.is_empty() {
-        return Err(MkfsError::UnsupportedFeature(refused.describe()));
-    }
+pub(crate) fn prepared(options: &BuildOptions, keys: &KeyRing) -> Result<BuildOptions, MkfsError> {
     let mut options = options.clone();
     for input in &mut options.from {
         if let InputKind::Path(path) = &input.kind {
@@ -36,7 +29,7 @@ pub(crate) fn prepared(options: &BuildOptions) -> Result<BuildOptions, MkfsError
         if let InputKind::Path(path) = &input.kind
             && is_image(path)
         {
-            let image = Filesystem::open(path, &ImageOptions::read_only());
+            let image = Filesystem::open(path, &ImageOptions::read_only().keys(keys));
             let image = image.map_err(|e| MkfsError::Tree {
                 op: "open",
                 path: path.clone(),

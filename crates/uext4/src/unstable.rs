@@ -27,7 +27,8 @@ pub use uext4_check::{
 };
 pub use uext4_ext4::{
     BackupSuperblock, BallocVariant, DirLockVariant, Durations, Exclusion, Ext4, Ext4Error,
-    GenerationVariant, IallocVariant, InodeRef, MmpHold, MmpHolder, MountOptions, read_superblock,
+    GenerationVariant, IallocVariant, InodeRef, KeyRing, MASTER_KEY_BYTES, MmpHold, MmpHolder,
+    MountOptions, read_superblock,
 };
 /// POSIX message queues and their namespaces.
 pub use uext4_mqueue as mqueue;

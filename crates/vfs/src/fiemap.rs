@@ -8,6 +8,10 @@ bitflags! {
     pub struct FiemapFlags: u32 {
         /// The last of those asked for.
         const LAST = 0x1;
+        /// Not as it is read.
+        const ENCODED = 0x8;
+        /// Encrypted.
+        const ENCRYPTED = 0x80;
         /// Begins or ends within a block.
         const NOT_ALIGNED = 0x100;
         /// Lies beside metadata.

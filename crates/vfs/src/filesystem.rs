@@ -66,6 +66,14 @@ pub trait FileSystem: Send + Sync + 'static {
         permission::check_access(&self.getattr(node)?, caller, want)
     }
 
+    /// Refuses to open a file, to write its data or only to read it, for what no permission says.
+    ///
+    /// # Errors
+    /// `ENOKEY`: it is encrypted, and its key is missing. `EOPNOTSUPP`: its data can't be read, or not be written.
+    fn check_open(&self, _node: &Self::Node, _writes: bool) -> Result<()> {
+        Ok(())
+    }
+
     /// Changes attributes and gives the new ones (chmod(2), chown(2), truncate(2), utimensat(2)).
     ///
     /// # Errors

@@ -111,6 +111,7 @@ impl<F: FileSystem, M: Deref<Target = F>> OpenFile<M> {
         want.set(Access::READ, flags.contains(OpenFlags::READ));
         want.set(Access::WRITE, writes);
         mount.access(caller, &node, want)?;
+        mount.check_open(&node, writes)?;
         let append_only = attr.flags & Attr::FLAG_APPEND != 0;
         let elsewhere = flags & (OpenFlags::APPEND | OpenFlags::TRUNCATE) != OpenFlags::APPEND;
         let verity = attr.flags & Attr::FLAG_VERITY != 0;

@@ -175,9 +175,6 @@ fn what_can_be_made_can_be_opened() {
         workdir.assert_clean("a.img");
         std::fs::remove_file(workdir.path("a.img")).unwrap();
     }
-    let line = workdir.fails(1, &["mkfs", "a.img", "--size", "32M", "-O", "encrypt"]);
-    assert!(line.contains("feature encrypt "), "{line}");
-    assert!(!workdir.path("a.img").exists());
 }
 
 /// A list of names is one of files that were there, whatever became of them meanwhile.

@@ -162,6 +162,7 @@ impl Target {
             sandbox: true,
             lock_stat: false,
             metrics: None,
+            keys: Vec::new(),
             replaces: false,
         }
     }

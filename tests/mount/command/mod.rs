@@ -2,6 +2,7 @@
 
 mod casefold;
 mod dirty;
+mod encryption;
 mod freeze;
 mod fs_verity;
 mod killed;

@@ -25,6 +25,7 @@ mod fsverity;
 mod getfacl;
 pub mod help;
 mod info;
+mod key;
 mod label;
 mod ln;
 mod ls;
@@ -128,6 +129,7 @@ commands! {
     Umount "umount" (umount::Args),
     Freeze "freeze" (freeze::Args),
     Thaw "thaw" (freeze::ThawArgs),
+    Key "key" (key::Args),
     Stats "stats" (stats::Args),
     Mqueue "mqueue" (mqueue::Args),
     Serve "serve" (serve::Args),
@@ -157,6 +159,7 @@ impl Command {
                 | Command::Umount(_)
                 | Command::Freeze(_)
                 | Command::Thaw(_)
+                | Command::Key(_)
                 | Command::Stats(_)
                 | Command::Mqueue(_)
                 | Command::Batch(_)
@@ -237,6 +240,7 @@ impl Command {
             Command::Resize(args) => resize::run(&args),
             Command::Mount(args) => mount::run(args),
             Command::Umount(args) => umount::run(&args),
+            Command::Key(args) => key::run(&args),
             Command::Freeze(args) => freeze::run(&args),
             Command::Thaw(args) => freeze::run_thaw(&args),
             Command::Stats(args) => stats::run(&args),

@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | `xattr` | extended attributes |
 //! | `acl` | access control lists |
+//! | `encryption` | encrypted inodes |
 //! | `access` | permission |
 
 pub(crate) mod access;
 pub(crate) mod acl;
+pub(crate) mod encryption;
 pub(crate) mod xattr;
 
 use crate::block_allocator::BlockAllocator;

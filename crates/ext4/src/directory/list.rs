@@ -22,6 +22,8 @@ pub(crate) struct Listed {
     pub ino: Ino,
     pub file_type: FileType,
     pub name: Vec<u8>,
+    /// By which the entry is listed; none if entries are listed where they are.
+    pub hash: NameHash,
     pub cookie: u64,
 }
 
@@ -33,6 +35,14 @@ const LISTED_MAX: usize = 1 << 16;
 
 fn key(hash: NameHash) -> u64 {
     u64::from(hash.major >> 1) << 32 | u64::from(hash.minor)
+}
+
+/// The hash that has this key.
+fn hash_of(key: u64) -> NameHash {
+    NameHash {
+        major: ((key >> 32) as u32) << 1,
+        minor: key as u32,
+    }
 }
 
 /// Entries by key: those with the lowest.
@@ -81,6 +91,7 @@ impl Batch {
         let keys: Vec<u64> = self.entries.iter().map(|(key, _)| *key).collect();
         for (i, (key, mut entry)) in self.entries.into_iter().enumerate() {
             let shared = keys.get(i + 1) == Some(&key);
+            entry.hash = hash_of(key);
             entry.cookie = key + FIRST - u64::from(shared);
             listed.push(entry);
         }
@@ -89,6 +100,14 @@ impl Batch {
 }
 
 impl Directory {
+    /// The cookie after which the entries of this hash are listed; that of the start if entries are listed where they are.
+    pub(crate) fn cookie_before(hash: NameHash) -> u64 {
+        match key(hash) {
+            0 => 0,
+            key => key + FIRST - 1,
+        }
+    }
+
     /// Some entries after `cookie`, in order; none at the end.
     ///
     /// # Locks
@@ -107,6 +126,7 @@ impl Directory {
                         ino,
                         file_type: FileType::Directory,
                         name: name.to_vec(),
+                        hash: NameHash::default(),
                         cookie: at,
                     });
                 }
@@ -211,6 +231,7 @@ impl Directory {
                     ino: d.ino,
                     file_type: d.file_type,
                     name: d.name.to_vec(),
+                    hash: NameHash::default(),
                     cookie: start + d.offset as u64 + 1 + FIRST,
                 });
             }
@@ -253,6 +274,7 @@ impl Directory {
                     ino,
                     file_type,
                     name,
+                    hash: NameHash::default(),
                     cookie: 0,
                 };
                 batch.push(key, listed);
@@ -281,6 +303,7 @@ impl Directory {
                     ino: d.ino,
                     file_type: d.file_type,
                     name: d.name.to_vec(),
+                    hash: NameHash::default(),
                     cookie: 0,
                 };
                 batch.push(key, listed);
@@ -304,6 +327,7 @@ mod tests {
             ino: Ino(12),
             file_type: FileType::Regular,
             name: name.to_le_bytes().to_vec(),
+            hash: NameHash::default(),
             cookie: 0,
         }
     }

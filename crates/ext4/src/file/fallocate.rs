@@ -7,6 +7,7 @@
 //! # Locking
 //! The inode's `ilock`, alone; then handles; then the `map` lock.
 
+use crate::file::encrypted::check_not_encrypted;
 use crate::file::flags::FIXED_DATA;
 use crate::file::{FileIo, check_regular};
 use crate::inode::Inode;
@@ -56,6 +57,7 @@ impl FileIo {
         if flags.intersects(FIXED_DATA) || changes_data && flags.contains(InodeFlags::APPEND) {
             return Err(Ext4Error::NotPermitted);
         }
+        check_not_encrypted(inode)?;
         self.attributes.forfeit_capability(inode)?;
         if inode.is_inline() {
             self.inline.convert_inline(inode, true)?;

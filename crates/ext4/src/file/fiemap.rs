@@ -50,7 +50,7 @@ impl FileIo {
     }
 
     /// The extents of a file whose data on the device is what a read returns, in order: neither unwritten nor in the inode. None of a file whose
-    /// data is journaled, as that may not be in place.
+    /// data is journaled, as that may not be in place, or encrypted.
     ///
     /// # Locks
     /// The inode's `ilock`, shared; may read from the device.
@@ -59,7 +59,7 @@ impl FileIo {
     /// As [`FileIo::fiemap`].
     pub fn extents_in_place(&self, inode: &InodeRef) -> Result<Vec<FiemapExtent>> {
         let size = inode.size();
-        if size == 0 || self.mapping.journals_data(inode) {
+        if size == 0 || self.mapping.journals_data(inode) || inode.is_encrypted() {
             return Ok(Vec::new());
         }
         let mut extents = self.fiemap(inode, FiemapOf::Data, 0, size)?;
@@ -77,10 +77,13 @@ impl FileIo {
                 .into_iter()
                 .collect());
         }
-        let kind = match inode.has_extents() {
+        let mut kind = match inode.has_extents() {
             true => FiemapFlags::empty(),
             false => FiemapFlags::MERGED,
         };
+        if inode.is_encrypted() && inode.file_type == FileType::Regular {
+            kind |= FiemapFlags::ENCRYPTED | FiemapFlags::ENCODED;
+        }
         let (mut at, end) = (start / block, (start + len).div_ceil(block));
         let mut extents = Vec::new();
         while at < end {

@@ -19,6 +19,7 @@
 //! | `seek`, `fiemap` | where data is |
 //! | `symlink` | targets of symbolic links |
 //! | `setattr`, `flags` | mode, owner, size, times; what chattr(1) sets |
+//! | `encrypted` | reads of encrypted files |
 //! | `verity` | fs-verity: reads that are checked, files that get it |
 //! | `generation_ioctls` | the generation read, set, and swapped with the boot loader's |
 //! | `exchange` | two files that get each other's blocks |
@@ -26,6 +27,7 @@
 
 mod defragment;
 mod direct;
+mod encrypted;
 mod exchange;
 mod fallocate;
 mod fiemap;
@@ -169,8 +171,14 @@ impl FileIo {
         data: &mut [u8],
         kind: ReadKind,
     ) -> Result<()> {
-        if inode.is_inline() {
+        if inode.is_inline() && !inode.is_encrypted() {
             return self.inline.read_inline(inode, offset, data);
+        }
+        if inode.is_encrypted() && inode.file_type == FileType::Regular {
+            return match kind.nowait {
+                true => Err(Ext4Error::WouldBlock),
+                false => self.read_encrypted(inode, offset, data),
+            };
         }
         let block = self.volume.block_size();
         let (mut at, mut rest) = (offset, data);
@@ -513,6 +521,7 @@ impl FileIo {
     }
 
     pub(crate) fn truncate_locked(&self, inode: &InodeRef, size: u64) -> Result<()> {
+        encrypted::check_not_encrypted(inode)?;
         self.mapping.check_end(inode, size)?;
         if inode.is_inline() && self.inline.truncate_inline(inode, size)? {
             return Ok(());
@@ -607,7 +616,7 @@ fn changed_now(disk: &mut uext4_ondisk::Inode) {
 pub(crate) fn check_mutable(inode: &Inode) -> Result<()> {
     match inode.flags().intersects(FIXED_DATA) {
         true => Err(Ext4Error::NotPermitted),
-        false => Ok(()),
+        false => encrypted::check_not_encrypted(inode),
     }
 }
 

@@ -76,6 +76,19 @@ impl FileIo {
             return Err(Ext4Error::Invalid("not a symbolic link"));
         }
         self.table.touch_atime(inode);
+        self.target_of(inode)
+    }
+
+    /// The target, as [`FileIo::readlink`] returns it.
+    pub(crate) fn target_of(&self, inode: &Inode) -> Result<Vec<u8>> {
+        let stored = self.stored_target(inode)?;
+        match inode.is_encrypted() {
+            true => self.attributes.shown_target(inode, &stored),
+            false => Ok(stored),
+        }
+    }
+
+    fn stored_target(&self, inode: &Inode) -> Result<Vec<u8>> {
         if let Some(target) = inode.state().fast_symlink_target() {
             return Ok(target.to_vec());
         }

@@ -15,7 +15,8 @@ const WRITES_INCOMPAT: Incompat = Incompat::FILETYPE
     .union(Incompat::EA_INODE)
     .union(Incompat::CSUM_SEED)
     .union(Incompat::LARGE_DIR)
-    .union(Incompat::CASEFOLD);
+    .union(Incompat::CASEFOLD)
+    .union(Incompat::ENCRYPT);
 
 /// The features that this file system at least reads.
 const READS_RO_COMPAT: RoCompat = RoCompat::SPARSE_SUPER

@@ -6,9 +6,11 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `encrypted` | names in encrypted directories |
 //! | `path` | several components of a path at once |
 //! | `rename` | rename, exchange and whiteouts |
 
+mod encrypted;
 mod path;
 mod rename;
 
@@ -103,6 +105,7 @@ impl Namei {
                 self.inodes.get_inode(parent)
             };
         }
+        let name = &*self.stored_name(dir, name)?;
         self.volume.check_sought(dir, name)?;
         let ignores_case = self.volume.ignores_case(dir);
         let key = self.volume.name_key(dir, name);
@@ -238,7 +241,8 @@ impl Namei {
         name: &[u8],
         new: &NewNode<'_>,
     ) -> Result<InodeRef> {
-        self.check_entry_change(caller, dir, name)?;
+        self.check_creation(dir)?;
+        let name = &*self.check_entry_change(caller, dir, name)?;
         if name == b"." || name == b".." {
             return Err(Ext4Error::Exists);
         }
@@ -413,6 +417,7 @@ impl Namei {
     pub fn tmpfile(&self, caller: &Caller, dir: &InodeRef, mode: u16) -> Result<InodeRef> {
         self.volume.check_writable()?;
         check_directory(dir)?;
+        self.check_creation(dir)?;
         self.attributes.may_search(caller, dir)?;
         let attr = self.attributes.attr(dir);
         self.attributes.may_change_dir(caller, dir, &attr)?;
@@ -455,7 +460,8 @@ impl Namei {
         dir: &InodeRef,
         name: &[u8],
     ) -> Result<()> {
-        self.check_entry_change(caller, dir, name)?;
+        self.attributes.check_names_key(dir)?;
+        let name = &*self.check_entry_change(caller, dir, name)?;
         if name == b"." || name == b".." {
             return Err(Ext4Error::Exists);
         }
@@ -493,7 +499,7 @@ impl Namei {
             return Err(Ext4Error::NotFound);
         }
         self.check_links(node, links)?;
-        if self.files.crosses_project(dir, node) {
+        if self.files.crosses_project(dir, node) || self.attributes.crosses_policy(dir, node)? {
             return Err(Error::new(Errno::EXDEV).into());
         }
         Ok(links)
@@ -532,7 +538,7 @@ impl Namei {
     /// # Errors
     /// [`Ext4Error::NotFound`], [`Ext4Error::IsDirectory`], no permission.
     pub fn unlink(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
-        self.check_entry_change(caller, dir, name)?;
+        let name = &*self.check_entry_change(caller, dir, name)?;
         if name == b"." || name == b".." {
             return Err(Ext4Error::IsDirectory);
         }
@@ -580,7 +586,7 @@ impl Namei {
     /// # Errors
     /// [`Ext4Error::NotFound`], [`Ext4Error::NotDirectory`], [`Ext4Error::NotEmpty`], no permission.
     pub fn rmdir(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
-        self.check_entry_change(caller, dir, name)?;
+        let name = &*self.check_entry_change(caller, dir, name)?;
         match name {
             b"." => return Err(Ext4Error::Invalid("removing a directory by `.`")),
             b".." => return Err(Ext4Error::NotEmpty),
@@ -660,15 +666,6 @@ pub(crate) fn check_alive(dir: &Inode) -> Result<()> {
 }
 
 impl Namei {
-    /// What precedes every change of an entry: the checks that need no lock.
-    fn check_entry_change(&self, caller: &Caller, dir: &InodeRef, name: &[u8]) -> Result<()> {
-        self.volume.check_writable()?;
-        check_directory(dir)?;
-        self.attributes.may_search(caller, dir)?;
-        check_name(name)?;
-        self.volume.check_sought(dir, name)
-    }
-
     /// The most links an inode may have.
     pub(crate) fn check_links(&self, inode: &Inode, links: u32) -> Result<()> {
         let unlimited = inode.is_dir() && self.volume.sb.ro_compat.contains(RoCompat::DIR_NLINK);

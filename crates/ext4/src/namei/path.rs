@@ -52,7 +52,10 @@ impl Namei {
             if next.is_last && (!with_last || next.end != path.len()) || is_dots(next.name) {
                 break;
             }
-            // Directories that ignore case have no passage.
+            // Directories that ignore case, and encrypted ones, have no passage.
+            if at == start.ino && start.is_encrypted() {
+                break;
+            }
             let name = match at == start.ino {
                 true => self.volume.name_key(start, next.name),
                 false => Cow::Borrowed(next.name),
@@ -108,6 +111,7 @@ impl Namei {
             && matches!(self.attributes.acl(dir, Subject::Access), Ok(None))
             && !dir.is_unlinked()
             && !self.volume.ignores_case(dir)
+            && !dir.is_encrypted()
         {
             place.found(Some(dir.ino));
         }

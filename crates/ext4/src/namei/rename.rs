@@ -102,6 +102,8 @@ impl Namei {
             self.volume.check_sought(dir, name)?;
         }
         self.volume.check_added(new_dir, new_name)?;
+        let [old_name, new_name] =
+            &self.stored_to_rename((old_dir, old_name), (new_dir, new_name))?;
         let old = Side {
             dir: old_dir,
             name: old_name,
@@ -364,8 +366,12 @@ impl Namei {
                 )?;
             }
         }
-        let back = exchanged.is_some_and(|target| self.files.crosses_project(old.dir, target));
-        if back || self.files.crosses_project(new.dir, source) {
+        let crosses = |dir: &InodeRef, moved: &InodeRef| -> Result<bool> {
+            Ok(self.files.crosses_project(dir, moved)
+                || self.attributes.crosses_policy(dir, moved)?)
+        };
+        let back = exchanged.map_or(Ok(false), |target| crosses(old.dir, target))?;
+        if back || crosses(new.dir, source)? {
             return Err(Error::new(Errno::EXDEV).into());
         }
         Ok(())

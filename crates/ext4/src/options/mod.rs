@@ -13,6 +13,7 @@ pub(crate) mod balloc_variant;
 pub(crate) mod dir_lock_variant;
 pub(crate) mod ialloc_variant;
 
+use crate::encryption::KeyRing;
 use crate::generation::GenerationVariant;
 use crate::options::balloc_variant::BallocVariant;
 use crate::options::dir_lock_variant::DirLockVariant;
@@ -123,6 +124,8 @@ pub struct MountOptions {
     pub data: Option<DataMode>,
     /// What reads of files with fs-verity do.
     pub fs_verity: FsVerityReads,
+    /// Keys of encrypted inodes; more may be added at any time.
+    pub keys: KeyRing,
     /// Bytes of clean metadata blocks to keep.
     pub cache_bytes: u64,
     /// Unused inodes to keep in memory.
@@ -170,6 +173,7 @@ impl Default for MountOptions {
             discard: false,
             data: None,
             fs_verity: FsVerityReads::default(),
+            keys: KeyRing::new(),
             cache_bytes: 256 << 20,
             inodes_max: 1 << 18,
             ialloc: IallocVariant::default(),

@@ -36,6 +36,7 @@ pub(crate) mod settings;
 pub(crate) mod sought;
 mod superblock;
 
+use crate::encryption::KeyRing;
 use crate::group::BitmapBytes;
 use crate::mmp::MmpHold;
 use crate::options::{DataMode, MountOptions};
@@ -145,6 +146,11 @@ impl Volume {
     /// that became read-only when it met damage still finishes what was begun.
     pub(crate) fn has_nothing_to_sync(&self) -> bool {
         self.is_read_only() && !self.mounted.load(Ordering::SeqCst)
+    }
+
+    /// The keys of encrypted inodes.
+    pub fn keys(&self) -> &KeyRing {
+        &self.options.keys
     }
 
     /// The superblock as mounted.

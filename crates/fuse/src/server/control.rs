@@ -22,6 +22,10 @@ impl<F: FuseFileSystem> Requests for Server<F> {
         self.invalidator.drop_data(self.nodes.writable())
     }
 
+    fn begin_drop_cached(&self) -> u64 {
+        self.invalidator.drop_data(self.nodes.all())
+    }
+
     fn is_written_back(&self, ticket: u64) -> bool {
         self.invalidator.wait(ticket, WRITE_BACK_WAIT)
     }

@@ -90,7 +90,7 @@ impl<F: FuseFileSystem> Server<F> {
     /// Checks what the kernel cannot check, and truncates the file for `O_TRUNC`.
     ///
     /// # Errors
-    /// `EPERM`: the file is immutable or append-only, or has fs-verity.
+    /// `EPERM`: the file is immutable or append-only, or has fs-verity. Those of [`FileSystem::check_open`].
     pub fn prepare_open(
         &self,
         request: &Request<'_>,
@@ -98,7 +98,9 @@ impl<F: FuseFileSystem> Server<F> {
         flags: u32,
         open_flags: u32,
     ) -> Result<()> {
-        if flags & (O_ACCMODE | O_TRUNC) == libc::O_RDONLY as u32 {
+        let writes = flags & (O_ACCMODE | O_TRUNC) != libc::O_RDONLY as u32;
+        self.fs().check_open(node, writes)?;
+        if !writes {
             return Ok(());
         }
         let attr = self.fs().getattr(node)?;

@@ -130,6 +130,15 @@ impl<N: Clone> Nodes<N> {
         found
     }
 
+    /// The nodes to which the kernel has references.
+    pub fn all(&self) -> Vec<u64> {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            found.extend(shard.lock().keys().copied());
+        }
+        found
+    }
+
     /// Counts a reference of the kernel.
     pub fn hold(&self, id: u64, node: N) {
         if id == ROOT_ID {

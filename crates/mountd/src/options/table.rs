@@ -167,7 +167,7 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("nouid32", "owners have 32 bits always; leave it out"),
     (
         "test_dummy_encryption",
-        "encryption is not supported; leave it out",
+        "files are not encrypted here, only read with --encryption-key; leave it out",
     ),
     (
         "context",

@@ -1,5 +1,6 @@
 //! The messages between the processes of a mount.
 
+use crate::encryption_keys::RawKey;
 use crate::failure::Failure;
 use crate::log::Severity;
 use crate::options::{OptionError, Options};
@@ -54,6 +55,8 @@ pub struct MountRequest {
     pub lock_stat: bool,
     /// Where statistics can be fetched over HTTP.
     pub metrics: Option<SocketAddr>,
+    /// Keys of encrypted files.
+    pub keys: Vec<RawKey>,
     /// Whether it takes the place of an older state of the image.
     pub replaces: bool,
 }
@@ -69,6 +72,10 @@ impl MountRequest {
             Source::Queues => Options::parse_queues(&self.options)?,
         };
         let open = &mut options.open;
+        for key in &self.keys {
+            // The command has refused those of another length.
+            let _ = open.mount.keys.add(key.as_bytes());
+        }
         open.journal = open
             .journal
             .take()

@@ -3,8 +3,9 @@
 //! # Locking
 //! One of them at a time (`remount`), over those of requests and of the file system.
 
+use crate::encryption_keys::{from_hex, key_name};
 use crate::options::Options;
-use crate::question::{Answer, FREEZE, Refusal, THAW, WRITE_BACK};
+use crate::question::{ADD_KEY, Answer, FREEZE, REMOVE_KEY, Refusal, THAW, WRITE_BACK};
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
@@ -63,6 +64,12 @@ impl ImageSettings {
                 false => write_back(ticket, requests),
             };
         }
+        if let Some(digits) = list.strip_prefix(ADD_KEY) {
+            return self.add_key(digits, requests);
+        }
+        if let Some(name) = list.strip_prefix(REMOVE_KEY) {
+            return self.remove_key(name, requests);
+        }
         let mut options = self.options.lock();
         match list {
             FREEZE => return self.freeze(requests),
@@ -106,6 +113,26 @@ impl ImageSettings {
             requests.resume();
             refused(e)
         })
+    }
+
+    fn add_key(&self, digits: &str, requests: &dyn Requests) -> Answer {
+        let key =
+            from_hex(digits).ok_or_else(|| refused("the key is not in hexadecimal digits"))?;
+        let added = self.fs.volume.keys().add(&key);
+        added.ok_or_else(|| refused("a key has 16 to 64 bytes"))?;
+        requests.begin_drop_cached();
+        Ok(())
+    }
+
+    fn remove_key(&self, name: &str, requests: &dyn Requests) -> Answer {
+        let key = key_name(name).ok_or_else(|| {
+            refused("a key is named by the 16 digits of its descriptor or the 32 of its identifier")
+        })?;
+        if !self.fs.volume.keys().remove(&key) {
+            return Err(refused(format_args!("it has no key {name}")));
+        }
+        requests.begin_drop_cached();
+        Ok(())
     }
 
     fn thaw(&self, requests: &dyn Requests) -> Answer {
@@ -185,6 +212,7 @@ impl Settings for ImageSettings {
                 ErrorsBehaviour::RemountRo => "remount-ro",
                 ErrorsBehaviour::Panic => "panic",
             },
+            "encryption_keys": self.fs.volume.keys().names().iter().map(ToString::to_string).collect::<Vec<_>>(),
             "sync": options.sync,
             "dirsync": options.dirsync,
         })

@@ -76,7 +76,7 @@ pub fn all() -> Vec<Features> {
             });
         }
     }
-    all.retain(|features| features.name != READ_ONLY && !features.has("encrypt"));
+    all.retain(|features| features.name != READ_ONLY);
     all
 }
 

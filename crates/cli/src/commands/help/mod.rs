@@ -44,7 +44,10 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ("Maintain", &["tune", "quota", "resize", "trim"]),
     ("Export", &["export", "diff"]),
     ("Verify", &["check", "undo", "dump"]),
-    ("Mount", &["mount", "umount", "freeze", "thaw", "stats"]),
+    (
+        "Mount",
+        &["mount", "umount", "freeze", "thaw", "key", "stats"],
+    ),
     (
         "More",
         &[

@@ -242,7 +242,9 @@ impl Args {
     /// # Errors
     /// A value that can't be; what is there can't be opened for its size.
     pub fn made_with(&self) -> Result<MkfsOptions> {
-        Ok(self.options(options(self)?))
+        let made = self.options(options(self)?);
+        let mut keys = images::keys().iter();
+        Ok(keys.try_fold(made, |made, key| made.encryption_key(key.as_bytes()))?)
     }
 
     /// What is made, of `build`.
@@ -322,7 +324,8 @@ fn long_help() -> String {
          two levels of a hash tree hold needs large_dir. With casefold, directories can\n\
          ignore case (`uext4 chattr +F`). quota counts what users and groups have, and\n\
          projects with project; -E quotatype= chooses. With bigalloc, space is\n\
-         allocated in clusters of --cluster-size. encrypt and journal_dev can't be made.\n\n\
+         allocated in clusters of --cluster-size. With encrypt, the kernel can\n\
+         encrypt files, which --encryption-key reads. journal_dev can't be made.\n\n\
          {MANIFEST}\n\n\
          {EXAMPLES}"
     )

@@ -325,6 +325,7 @@ fn request(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Resu
         sandbox: !how.no_sandbox,
         lock_stat: how.lock_stat,
         metrics: how.metrics,
+        keys: images::keys().to_vec(),
         replaces: false,
     })
 }

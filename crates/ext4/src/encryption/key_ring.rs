@@ -1,0 +1,118 @@
+//! Master keys of encrypted inodes, and the ciphers that follow from them.
+
+use crate::encryption::ciphers::{Encrypted, InodeCipher, NoCipher};
+use crate::encryption::derivation::MasterKey;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use uext4_ondisk::{EncryptionContext, Ino, KeyName};
+use uext4_sync::{Mutex, class};
+
+/// Bytes of a master key.
+pub const MASTER_KEY_BYTES: RangeInclusive<usize> = 16..=64;
+
+/// The most ciphers that are kept.
+const CIPHERS_MAX: usize = 4096;
+
+/// Which inode a cipher is of: the number, as vectors may have it, the context, and what is encrypted.
+type CipherOf = (Ino, EncryptionContext, Encrypted, [u8; 16]);
+
+#[derive(Default)]
+struct Keys {
+    masters: BTreeMap<KeyName, Arc<MasterKey>>,
+    ciphers: HashMap<CipherOf, Arc<InodeCipher>>,
+}
+
+/// Master keys; a clone is the same ring. Their bytes are overwritten when they are removed.
+#[derive(Clone)]
+pub struct KeyRing(Arc<Mutex<Keys>>);
+
+impl Default for KeyRing {
+    fn default() -> KeyRing {
+        KeyRing(Arc::new(Mutex::new(&class::KEY_RING, Keys::default())))
+    }
+}
+
+/// Two rings are equal if they have the same keys.
+impl PartialEq for KeyRing {
+    fn eq(&self, other: &KeyRing) -> bool {
+        self.names() == other.names()
+    }
+}
+
+impl Eq for KeyRing {}
+
+impl fmt::Debug for KeyRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
+
+impl KeyRing {
+    /// A ring without keys.
+    pub fn new() -> KeyRing {
+        KeyRing::default()
+    }
+
+    /// Adds a master key: its names, for policies of version 1 and of version 2. None if its length is none of [`MASTER_KEY_BYTES`].
+    pub fn add(&self, raw: &[u8]) -> Option<[KeyName; 2]> {
+        if !MASTER_KEY_BYTES.contains(&raw.len()) {
+            return None;
+        }
+        let master = Arc::new(MasterKey::new(raw));
+        let names = master.names();
+        let mut keys = self.0.lock();
+        for name in names {
+            keys.masters.insert(name, Arc::clone(&master));
+        }
+        Some(names)
+    }
+
+    /// Removes the key with a name, and with its other name. Whether it was there.
+    pub fn remove(&self, name: &KeyName) -> bool {
+        let mut keys = self.0.lock();
+        let Some(gone) = keys.masters.remove(name) else {
+            return false;
+        };
+        let names = gone.names();
+        keys.masters.retain(|name, _| !names.contains(name));
+        keys.ciphers
+            .retain(|(_, context, ..), _| !names.contains(&context.policy.key));
+        true
+    }
+
+    /// The names of all keys, two for each.
+    pub fn names(&self) -> Vec<KeyName> {
+        self.0.lock().masters.keys().copied().collect()
+    }
+
+    /// Whether the key with this name is there.
+    pub fn has(&self, name: &KeyName) -> bool {
+        self.0.lock().masters.contains_key(name)
+    }
+
+    /// The cipher of an inode of the file system `uuid`; none without its master key.
+    pub(crate) fn cipher(
+        &self,
+        ino: Ino,
+        context: &EncryptionContext,
+        what: Encrypted,
+        uuid: &[u8; 16],
+    ) -> Result<Option<Arc<InodeCipher>>, NoCipher> {
+        let of = (ino, *context, what, *uuid);
+        let mut keys = self.0.lock();
+        if let Some(cipher) = keys.ciphers.get(&of) {
+            return Ok(Some(Arc::clone(cipher)));
+        }
+        let Some(master) = keys.masters.get(&context.policy.key) else {
+            return Ok(None);
+        };
+        let cipher = Arc::new(InodeCipher::new(master, context, ino, what, uuid)?);
+        if keys.ciphers.len() >= CIPHERS_MAX {
+            keys.ciphers.clear();
+        }
+        keys.ciphers.insert(of, Arc::clone(&cipher));
+        Ok(Some(cipher))
+    }
+}
