@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use uext4_ondisk::{EncryptionContext, Ino, KeyName};
 use uext4_sync::{Mutex, class};
 
@@ -24,20 +25,40 @@ struct Keys {
     ciphers: HashMap<CipherOf, Arc<InodeCipher>>,
 }
 
-/// Master keys; a clone is the same ring. Their bytes are overwritten when they are removed.
-#[derive(Clone)]
-pub struct KeyRing(Arc<Mutex<Keys>>);
-
-impl Default for KeyRing {
-    fn default() -> KeyRing {
-        KeyRing(Arc::new(Mutex::new(&class::KEY_RING, Keys::default())))
+impl Keys {
+    fn sum(&self) -> u64 {
+        let names = self.masters.keys();
+        names.fold(0, |sum, name| {
+            let start = name.as_bytes().first_chunk().copied().unwrap_or_default();
+            sum.wrapping_add(u64::from_le_bytes(start))
+        })
     }
 }
 
-/// Two rings are equal if they have the same keys.
+struct Ring {
+    keys: Mutex<Keys>,
+    /// The sum of the names, which are as good as random.
+    names: AtomicU64,
+}
+
+/// Master keys; a clone is the same ring. Their bytes are overwritten when they are removed.
+#[derive(Clone)]
+pub struct KeyRing(Arc<Ring>);
+
+impl Default for KeyRing {
+    fn default() -> KeyRing {
+        KeyRing(Arc::new(Ring {
+            keys: Mutex::new(&class::KEY_RING, Keys::default()),
+            names: AtomicU64::new(0),
+        }))
+    }
+}
+
+/// Two rings are equal if they have the same keys. Takes no lock, as options are compared under that of the registry.
 impl PartialEq for KeyRing {
     fn eq(&self, other: &KeyRing) -> bool {
-        self.names() == other.names()
+        let names = |ring: &KeyRing| ring.0.names.load(Ordering::Relaxed);
+        names(self) == names(other)
     }
 }
 
@@ -62,16 +83,17 @@ impl KeyRing {
         }
         let master = Arc::new(MasterKey::new(raw));
         let names = master.names();
-        let mut keys = self.0.lock();
+        let mut keys = self.0.keys.lock();
         for name in names {
             keys.masters.insert(name, Arc::clone(&master));
         }
+        self.0.names.store(keys.sum(), Ordering::Relaxed);
         Some(names)
     }
 
     /// Removes the key with a name, and with its other name. Whether it was there.
     pub fn remove(&self, name: &KeyName) -> bool {
-        let mut keys = self.0.lock();
+        let mut keys = self.0.keys.lock();
         let Some(gone) = keys.masters.remove(name) else {
             return false;
         };
@@ -79,17 +101,18 @@ impl KeyRing {
         keys.masters.retain(|name, _| !names.contains(name));
         keys.ciphers
             .retain(|(_, context, ..), _| !names.contains(&context.policy.key));
+        self.0.names.store(keys.sum(), Ordering::Relaxed);
         true
     }
 
     /// The names of all keys, two for each.
     pub fn names(&self) -> Vec<KeyName> {
-        self.0.lock().masters.keys().copied().collect()
+        self.0.keys.lock().masters.keys().copied().collect()
     }
 
     /// Whether the key with this name is there.
     pub fn has(&self, name: &KeyName) -> bool {
-        self.0.lock().masters.contains_key(name)
+        self.0.keys.lock().masters.contains_key(name)
     }
 
     /// The cipher of an inode of the file system `uuid`; none without its master key.
@@ -101,7 +124,7 @@ impl KeyRing {
         uuid: &[u8; 16],
     ) -> Result<Option<Arc<InodeCipher>>, NoCipher> {
         let of = (ino, *context, what, *uuid);
-        let mut keys = self.0.lock();
+        let mut keys = self.0.keys.lock();
         if let Some(cipher) = keys.ciphers.get(&of) {
             return Ok(Some(Arc::clone(cipher)));
         }
