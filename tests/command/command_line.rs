@@ -342,7 +342,11 @@ fn flags_are_changed_and_listed() {
     let document: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(document[0]["flags"][0], "no-atime");
     assert_eq!(document[0]["project"], 0);
-    workdir.refuses(1, &["chattr", "-p", "7", "a.img:/d"], "tune2fs -O project");
+    workdir.refuses(
+        1,
+        &["chattr", "-p", "7", "a.img:/d"],
+        "uext4 tune -O project",
+    );
     workdir.fails(1, &["chattr", "+D", "a.img:/d/f"]);
     workdir.fails(1, &["chattr", "+q", "a.img:/d"]);
     workdir.fails(1, &["chattr", "a.img:/d"]);
@@ -477,4 +481,35 @@ fn bench_executes_the_program_beside_this_one_or_in_path() {
     program(&bin, "kill -TERM $$");
     let (status, ..) = bench(workdir.dir(), &["--help"]);
     assert_eq!(status.signal(), Some(Signal::TERM.as_raw()));
+}
+
+/// A name in a directory that ignores case is moved to another spelling, of a directory that is not empty too; a link to the same file is not.
+#[test]
+fn names_are_respelled() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "-q", "--size", "16M", "-O", "casefold", "a.img"]);
+    workdir.ok(&["mkdir", "a.img:/d"]);
+    workdir.ok(&["chattr", "+F", "a.img:/d"]);
+    workdir.ok(&["mkdir", "-p", "a.img:/d/Dir/in"]);
+    workdir.ok(&["touch", "a.img:/d/File"]);
+    workdir.ok(&["mv", "a.img:/d/File", "a.img:/d/FILE"]);
+    workdir.ok(&["mv", "-T", "a.img:/d/Dir", "a.img:/d/DIR"]);
+    assert_eq!(workdir.ok(&["ls", "a.img:/d"]), "DIR\nFILE\n");
+    workdir.ok(&["ln", "a.img:/d/FILE", "a.img:/d/other"]);
+    workdir.refuses(
+        1,
+        &["mv", "a.img:/d/file", "a.img:/d/other"],
+        "is the same file",
+    );
+    workdir.assert_clean("a.img");
+    workdir.refuses(
+        1,
+        &["chattr", "+F", "a.img:/d/FILE"],
+        "for directories only",
+    );
+    workdir.refuses(
+        1,
+        &["chattr", "-F", "a.img:/d"],
+        "while a directory is empty",
+    );
 }

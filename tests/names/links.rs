@@ -170,3 +170,32 @@ fn debugfs_recovers_before_it_writes() {
         }
     }
 }
+
+/// What mke2fs can do to an image and uext4 can't is refused, and the image stays.
+#[test]
+fn mke2fs_does_nothing_else_than_it_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let (link, image) = (dir.path().join("mke2fs"), dir.path().join("t.img"));
+    std::os::unix::fs::symlink(built::uext4(), &link).unwrap();
+    let run = |words: &[&str]| {
+        let mut mke2fs = Command::new(&link);
+        mke2fs.args(words).arg(&image).arg("8M").output().unwrap()
+    };
+    assert!(run(&["-q", "-F"]).status.success());
+    let made = fs::read(&image).unwrap();
+    let refused: [&[&str]; 6] = [
+        &["-S"],
+        &["-c"],
+        &["-l", "list"],
+        &["-z", "undo"],
+        &["-o", "hurd"],
+        &["-r", "0"],
+    ];
+    for words in refused {
+        let out = run(&[&["-F", "-q"], words].concat());
+        assert_eq!(out.status.code(), Some(1), "{words:?}");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(said.contains("is not supported"), "{words:?}: {said}");
+        assert_eq!(fs::read(&image).unwrap(), made, "{words:?}");
+    }
+}

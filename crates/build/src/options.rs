@@ -192,7 +192,7 @@ impl MkfsOptions {
             return Ok(());
         };
         if !self.features.has_clusters() {
-            let why = "the feature bigalloc, which it needs";
+            let why = "one with the feature bigalloc: add it with -O bigalloc";
             return Err(MkfsError::option("cluster size", bytes, why));
         }
         if !bytes.is_power_of_two() || !(self.block_size..=CLUSTER_MAX).contains(&bytes) {

@@ -142,7 +142,7 @@ pub(super) fn claim_descs(cx: &Context<'_>, geo: &Geometry) {
 fn refuse(sb: &Superblock, blocks: u64) -> Result<()> {
     if sb.ro_compat.contains(RoCompat::BIGALLOC) {
         return Err(ChangeError::refused(
-            "a file system with bigalloc can't grow",
+            "a file system with bigalloc can't be resized; `uext4 mkfs NEW SIZE -O bigalloc --from IMAGE` makes another one",
         ));
     }
     if blocks > u64::from(u32::MAX) && !sb.incompat.contains(Incompat::BIT64) {

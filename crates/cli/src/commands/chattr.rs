@@ -12,8 +12,8 @@ use uext4::{Errno, Error, FileKind};
 /// Change the flags of files, or their project
 ///
 /// Flags are given as in chattr(1): +LETTERS adds some, -LETTERS takes some away, =LETTERS sets these and no
-/// others. Letters: a append-only, A no atime, d no dump, D synchronous directory, i immutable, j data through
-/// the journal, P project inherited, S synchronous, T top directory; c, s, t and u are kept and mean nothing.
+/// others. Letters: a append-only, A no atime, d no dump, D synchronous directory, F ignore case (an empty directory),
+/// i immutable, j data through the journal, P project inherited, S synchronous, T top directory; c, s, t and u are kept and mean nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   uext4 chattr +i -d disk.img:/etc/passwd
@@ -141,11 +141,16 @@ fn fail(image: &Image, path: &Path, e: Error) -> anyhow::Error {
     let hint = match e.errno() {
         Errno::ENOTTY => "; only files and directories have flags that can be changed".to_owned(),
         Errno::EOPNOTSUPP if e.to_string().contains("project") => {
-            "; `tune2fs -O project` adds the feature".to_owned()
+            "; `uext4 tune -O project` adds the feature".to_owned()
+        }
+        Errno::EOPNOTSUPP if e.to_string().contains("ignores case") => {
+            "; `uext4 tune -O casefold` adds the feature".to_owned()
         }
         Errno::EOPNOTSUPP => {
-            "; D, P and T are for directories only, and e, F and x stay as they are".to_owned()
+            "; D, P and T are for directories only, and e and x stay as they are".to_owned()
         }
+        Errno::ENOTDIR => "; F is for directories only".to_owned(),
+        Errno::ENOTEMPTY => "; F changes only while a directory is empty".to_owned(),
         _ => return image.fail(path, e),
     };
     anyhow!("{at}: {e}{hint}")

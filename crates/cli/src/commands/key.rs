@@ -33,7 +33,7 @@ enum Action {
         /// The raw bytes of the key, 16 to 64; - is the standard input
         file: PathBuf,
     },
-    /// Remove a key: files are encrypted again; what is open stays so in memory until it is closed
+    /// Remove a key: its files can no longer be opened; what is open stays readable
     Remove {
         /// A directory, or an image that is mounted
         #[arg(value_name = "DIR|IMAGE")]

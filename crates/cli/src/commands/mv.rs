@@ -5,7 +5,7 @@ use crate::ask::ask;
 use crate::bar::Bar;
 use crate::commands::destination::Destination;
 use crate::diagnostics::Usage;
-use crate::endpoint::{Endpoint, Host, Image, Target};
+use crate::endpoint::{Endpoint, Found, Host, Image, Target};
 use crate::images::Images;
 use crate::location::{InImage, Location};
 use crate::{diagnostics, expand, failures, interrupt, quoted};
@@ -168,6 +168,18 @@ struct Mover<'a> {
 }
 
 impl Mover<'_> {
+    /// Whether a name of the same file is the same entry, spelled otherwise, of a directory that ignores case.
+    fn is_respelled(&self, path: &Path, to: &Path) -> Result<bool> {
+        let (Some(dir), Some(name)) = (to.parent(), to.file_name()) else {
+            return Ok(false);
+        };
+        if path.parent() != Some(dir) || path == to {
+            return Ok(false);
+        }
+        let names = self.to.target().list(dir)?;
+        Ok(!names.iter().any(|there| there == name.as_bytes()))
+    }
+
     fn one(&mut self, from: &HostOrImage, path: &Path, to: &Path) -> Result<()> {
         interrupt::check()?;
         let (source, target) = (from.target(), self.to.target());
@@ -182,10 +194,15 @@ impl Mover<'_> {
             let other = target.display(to);
             bail!("{name}: {other} was made just now of another file, and stays");
         }
-        if let Some(there) = there {
-            let same = source.id() == target.id()
-                && (there.dev, there.attr.ino) == (found.dev, found.attr.ino);
-            if same {
+        let is_same = |there: &Found| {
+            source.id() == target.id() && (there.dev, there.attr.ino) == (found.dev, found.attr.ino)
+        };
+        let respelled = match &there {
+            Some(there) if is_same(there) => self.is_respelled(path, to)?,
+            _ => false,
+        };
+        if let Some(there) = there.filter(|_| !respelled) {
+            if is_same(&there) {
                 bail!("{name}: is the same file as {}", target.display(to));
             }
             if !self.may_replace(&found.attr, &there.attr, to)? {

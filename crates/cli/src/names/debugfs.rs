@@ -107,6 +107,13 @@ const REQUESTS: &[(&[&str], Kind, Run)] = &[
 
 /// Requests of the original that are refused, each with what does the same.
 const REFUSED: &[(&str, &str)] = &[
+    ("list_quota", "`uext4 quota report IMAGE` lists them"),
+    ("get_quota", "`uext4 quota show IMAGE OWNER` shows it"),
+    ("dx_hash", "hashes of names are not shown"),
+    ("ffb", "no free block is sought; `testb` tests one"),
+    ("ffi", "no free inode is sought; `testi` tests one"),
+    ("supported_features", "`uext4 mkfs --help` lists them"),
+    ("dirsearch", "`uext4 find IMAGE:/dir -name NAME` searches"),
     (
         "lsdel",
         "an engine with a journal leaves no deleted inodes to list",

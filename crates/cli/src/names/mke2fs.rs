@@ -138,6 +138,44 @@ fn len_of(image: &Path) -> Result<Option<u64>> {
     }
 }
 
+/// Refuses what is not done here, rather than to do something else to the image.
+fn refuse(program: &Program, words: &Words) -> Result<()> {
+    let whys = [
+        (
+            'c',
+            "blocks are not tested; `badblocks DEVICE` tests a disk",
+        ),
+        ('l', "a list of bad blocks is not taken"),
+        (
+            'S',
+            "superblocks and group descriptors are not written over a file system that exists; mke2fs of e2fsprogs does it",
+        ),
+        (
+            'z',
+            "no undo file is written; a file that holds data is replaced only when its successor is complete",
+        ),
+    ];
+    let name = program.name;
+    if let Some((letter, why)) = whys.iter().find(|(letter, _)| words.has(*letter)) {
+        return Err(exit(
+            1,
+            format!("{name}: -{letter} is not supported: {why}"),
+        ));
+    }
+    if let Some(system) = words
+        .text('o')
+        .filter(|system| !["0", "linux", "Linux"].contains(&system.as_str()))
+    {
+        let why = format!("{name}: -o {system} is not supported: only images of Linux are made");
+        return Err(exit(1, why));
+    }
+    if words.text('r').is_some_and(|revision| revision == "0") {
+        let why = format!("{name}: -r 0 is not supported: only revision 1 is made");
+        return Err(exit(1, why));
+    }
+    Ok(())
+}
+
 impl<'a> Job<'a> {
     fn new(
         program: &'a Program,
@@ -166,6 +204,7 @@ impl<'a> Job<'a> {
             );
             return Err(exit(1, why));
         }
+        refuse(program, &words)?;
         let there = len_of(image)?;
         let block_size = words.text('b').and_then(|text| text.parse().ok());
         let bytes = match (size, there) {

@@ -50,7 +50,7 @@ impl Mke2fsArgs {
         }
         if self.super_only {
             bail!(
-                "-S writes superblocks over an image that exists; `mke2fs -S` does it, as a last resort before e2fsck"
+                "-S writes superblocks over an image that exists; mke2fs of e2fsprogs does it, as a last resort before e2fsck"
             );
         }
         if self.undo_file.is_some() {

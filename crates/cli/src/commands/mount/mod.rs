@@ -47,6 +47,8 @@ Options after -o, as for mount(8) and ext4(5); the last one wins:
                                  has, the image is destroyed
   fsverity=check|ignore          whether reads of files with fs-verity are
                                  compared with its hashes; check unless given
+  usrquota, grpquota, prjquota   limits are enforced, of an image with the
+                                 feature quota; usage is counted in any case
   errors=continue|remount-ro|panic, discard, dioread_nolock, dioread_lock
   transport=auto|dev|uring       how requests come: over io_uring where the
                                  kernel allows it

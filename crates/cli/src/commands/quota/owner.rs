@@ -55,7 +55,13 @@ impl Owner {
         };
         found.ok_or_else(|| {
             let (kind, name) = (self.kind.name(), &self.name);
-            anyhow!("{kind} '{name}' is not in the image; give a number")
+            {
+                let file = match self.kind {
+                    QuotaKind::Group => "/etc/group",
+                    _ => "/etc/passwd",
+                };
+                anyhow!("{kind} '{name}' is not in {file} of the image; give a number")
+            }
         })
     }
 }
@@ -86,9 +92,7 @@ fn missing(image: &Path, kind: QuotaKind) -> String {
         _ => "quota",
     };
     let (name, kind) = (image.display(), kind.name());
-    format!(
-        "{name}: keeps no quotas of a {kind}; `uext4 tune -O {features} {name}` adds them, and `uext4 check` finds damage of them"
-    )
+    format!("{name}: has no {kind} quota; `uext4 tune -O {features} {name}` adds it")
 }
 
 /// The image that an operand names, with a colon at the end or without.

@@ -10,22 +10,24 @@ use std::path::PathBuf;
 use std::time::Duration;
 use uext4::{QuotaKind, QuotaLimits};
 
-/// Set the limits of owners, as setquota(8) does; those that are not named stay
+/// Set the limits of owners; those that are not given stay
+///
+/// Space is in bytes, or with K, M, G or T, where setquota(8) counts KiB. It is rounded up to KiB.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     uext4 quota set disk.img user:1000 --blocks-soft 1G --blocks-hard 2G\n  \
-    uext4 quota set disk.img group:staff project:7 --blocks-hard 0    any number")]
+    uext4 quota set disk.img group:staff project:7 --blocks-hard 0    no limit")]
 pub struct Args {
-    /// Space for longer than the grace time; 0 for any
+    /// Soft limit of space, in bytes; 0: no limit
     #[arg(long, visible_alias = "space-soft", value_name = "SIZE", value_parser = size::parse)]
     blocks_soft: Option<u64>,
-    /// Space; 0 for any
+    /// Hard limit of space, in bytes; 0: no limit
     #[arg(long, visible_alias = "space-hard", value_name = "SIZE", value_parser = size::parse)]
     blocks_hard: Option<u64>,
-    /// Inodes for longer than the grace time; 0 for any
+    /// Soft limit of inodes; 0: no limit
     #[arg(long, value_name = "NUMBER")]
     inodes_soft: Option<u64>,
-    /// Inodes; 0 for any
+    /// Hard limit of inodes; 0: no limit
     #[arg(long, value_name = "NUMBER")]
     inodes_hard: Option<u64>,
     /// The image
@@ -41,7 +43,7 @@ pub struct Args {
     after_help = "Example: uext4 quota grace disk.img --blocks 3d --inodes 12h   users; -g groups"
 )]
 pub struct GraceArgs {
-    /// Of users; so it is without another
+    /// Of users (default)
     #[arg(long, short)]
     user: bool,
     /// Of groups

@@ -35,7 +35,10 @@ pub(crate) struct ContentsCipher {
 
 /// The key of an encrypted inode is missing.
 pub(crate) fn no_key(inode: &Inode) -> Ext4Error {
-    let what = format!("inode {} is encrypted, and its key is not there", inode.ino);
+    let what = format!(
+        "inode {} is encrypted, and its key is not there: --encryption-key FILE gives it, `uext4 key add` to a mount",
+        inode.ino
+    );
     Error::new(Errno::ENOKEY).context(what).into()
 }
 
