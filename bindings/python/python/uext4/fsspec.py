@@ -77,9 +77,11 @@ class Ext4FileSystem(AbstractFileSystem):
             result["destination"] = self.image.readlink(path)
             try:
                 found = self.image.stat(path)
-                kind = _KINDS.get(stat_bits.S_IFMT(found.st_mode), "other")
             except OSError:
                 pass
+            # A link to a directory stays a link, so that a walk ends.
+            if stat_bits.S_ISREG(found.st_mode):
+                kind = "file"
         result.update(
             name=path,
             size=0 if kind == "directory" else found.st_size,
@@ -136,12 +138,18 @@ class Ext4FileSystem(AbstractFileSystem):
     _rm = rm_file
 
     def rm(self, path, recursive=False, maxdepth=None):
-        if recursive and maxdepth is None and isinstance(path, str) and not any(c in path for c in "*?["):
-            path = self._strip_protocol(path)
-            if self.image.is_dir(path) and not self.image.is_symlink(path) and path != "/":
-                self.image.rmtree(path)
-                return
-        super().rm(path, recursive=recursive, maxdepth=maxdepth)
+        if maxdepth is not None:
+            super().rm(path, recursive=recursive, maxdepth=maxdepth)
+            return
+        for found in self.expand_path(path):
+            if not self.image.is_dir(found) or self.image.is_symlink(found):
+                self.image.unlink(found)
+            elif not recursive:
+                self.image.rmdir(found)
+            elif found == "/":
+                raise ValueError("the root directory can't be removed")
+            else:
+                self.image.rmtree(found)
 
     def cp_file(self, path1, path2, **kwargs):
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
