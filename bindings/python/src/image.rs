@@ -16,6 +16,9 @@ use uext4::{
     TimeSet, Timestamp, XattrFlags,
 };
 
+/// A name of a directory, its inode, and what it is.
+type Entry<'py> = (Bound<'py, PyString>, u64, Option<u32>);
+
 /// Drops what holds a mount, detached from the interpreter: the last one ends the mount, and may wait for threads that read a file object
 /// of Python.
 pub fn drop_detached<T: Send>(held: Option<T>) {
@@ -215,7 +218,7 @@ impl Image {
         &self,
         py: Python<'py>,
         path: Name,
-    ) -> PyResult<Vec<(Bound<'py, PyString>, u64, Option<u32>)>> {
+    ) -> PyResult<Vec<Entry<'py>>> {
         let found = self.on(py, &path, |fs, path| {
             fs.read_dir(path)?.collect::<uext4::Result<Vec<_>>>()
         })?;
