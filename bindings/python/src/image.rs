@@ -214,11 +214,7 @@ impl Image {
     }
 
     /// The names of a directory, each with its inode and the bits of `st_mode` that say what it is, if the directory records them.
-    fn _entries<'py>(
-        &self,
-        py: Python<'py>,
-        path: Name,
-    ) -> PyResult<Vec<Entry<'py>>> {
+    fn _entries<'py>(&self, py: Python<'py>, path: Name) -> PyResult<Vec<Entry<'py>>> {
         let found = self.on(py, &path, |fs, path| {
             fs.read_dir(path)?.collect::<uext4::Result<Vec<_>>>()
         })?;
