@@ -22,6 +22,8 @@
 # make tsan     the stress test under ThreadSanitizer, on nightly; about five minutes with its build
 # make asan     what has unsafe code under AddressSanitizer, on nightly: devices, transports, clients, a mounted server; about six minutes
 # make miri     the lock-free parts of crates/sync under Miri, on nightly, which it completes; about five minutes
+# make python   the wheel of the Python package, installed in a clean environment, with its tests and how reads scale with threads; PARQUET=1 with pandas;
+#               about four minutes with its build
 # make test-remote  images of Ceph and S3, on a cluster that it starts on this machine and whose packages it installs, and of NBD servers; about
 #               ten minutes with its build
 # make age      an image that is filled, aged and emptied for AGE_SECONDS, ten minutes, with e2fsck after each round
@@ -56,7 +58,7 @@ PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny api install install-e2fsprogs-names demo test test-remote page check crash explore guest nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs setup
+.PHONY: quick deny api install install-e2fsprogs-names demo test python test-remote page check crash explore guest nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs setup
 
 setup:
 	@tools/setup.sh
@@ -95,6 +97,9 @@ test: setup
 	cargo test $(TESTED) --lib --bins --test '[!h-m]*' && cargo test $(TESTED) --doc || failed=1; \
 	wait $$beside || failed=1; exit $${failed:-0}
 
+python: setup
+	@tools/python.sh
+
 test-remote:
 	@tools/setup.sh remote
 	cargo test -p uext4-testkit --features rbd,s3 --test device --test mount -- --ignored remote
@@ -131,6 +136,7 @@ nightly: setup
 	UEXT4_REPAIR_IMAGES=400 UEXT4_REPAIR_KILLS=60 UEXT4_TUNE_SHARE=1 cargo test --release -p uext4-testkit --test repair
 	UEXT4_HOST_SEEDS=10000 cargo test --release -p uext4-testkit --test device two_hosts:: -- --nocapture
 	UEXT4_TAKEOVERS=1000 $(MAKE) test-remote
+	PARQUET=1 $(MAKE) python
 	ALWAYS=1 $(MAKE) deny api
 	cargo test --release -p uext4-bench
 	$(MAKE) conflicts regress guest crash soak explore simulate fuzz age tsan asan miri
