@@ -23,7 +23,7 @@ pub(crate) enum ShownNames {
     Stored,
     /// Decrypted.
     Decrypted(Arc<InodeCipher>),
-    /// Encoded, as the key is missing.
+    /// Encoded, as there is no cipher: the key is missing, or the mode is not supported.
     Encoded,
 }
 
@@ -36,13 +36,12 @@ impl Attributes {
     /// The name by which a caller's name is stored in `dir`.
     ///
     /// # Errors
-    /// [`Ext4Error::NotFound`]: the key is missing, and no name is shown like this without it. [`Ext4Error::NameTooLong`].
+    /// [`Ext4Error::NotFound`]: names are shown encoded, and none like this. [`Ext4Error::NameTooLong`]; as [`Attributes::shown_cipher`].
     pub(crate) fn stored_name<'n>(&self, dir: &Inode, name: &'n [u8]) -> Result<StoredName<'n>> {
         if is_stored_plain(dir, name) {
             return Ok(StoredName::Whole(Cow::Borrowed(name)));
         }
-        let context = self.encryption_context(dir)?;
-        let Some(cipher) = self.names_cipher(dir)? else {
+        let Some((context, cipher)) = self.shown_cipher(dir)? else {
             let shown = NoKeyName::decode(name).ok_or(Ext4Error::NotFound)?;
             return Ok(match shown.rest {
                 NoKeyRest::None => StoredName::Whole(Cow::Owned(shown.ciphertext)),
@@ -76,13 +75,13 @@ impl Attributes {
     /// How the names of `dir` are shown.
     ///
     /// # Errors
-    /// As [`Attributes::names_cipher`].
+    /// As [`Attributes::shown_cipher`].
     pub(crate) fn shown_names(&self, dir: &Inode) -> Result<ShownNames> {
         if !dir.is_encrypted() {
             return Ok(ShownNames::Stored);
         }
-        Ok(match self.names_cipher(dir)? {
-            Some(cipher) => ShownNames::Decrypted(cipher),
+        Ok(match self.shown_cipher(dir)? {
+            Some((_, cipher)) => ShownNames::Decrypted(cipher),
             None => ShownNames::Encoded,
         })
     }
@@ -90,7 +89,7 @@ impl Attributes {
     /// The target of an encrypted symbolic link, of what the link has stored.
     ///
     /// # Errors
-    /// Damage; as [`Attributes::names_cipher`].
+    /// Damage; as [`Attributes::shown_cipher`].
     pub(crate) fn shown_target(&self, link: &Inode, stored: &[u8]) -> Result<Vec<u8>> {
         let names = self.shown_names(link)?;
         let ciphertext = symlink_ciphertext(stored);
