@@ -1,13 +1,13 @@
 //! Names in encrypted directories, and the targets of encrypted symbolic links: between what callers see and what is stored.
 
 use crate::attributes::Attributes;
-use crate::attributes::encryption::{damaged, no_key};
+use crate::attributes::encryption::{damaged, no_key, not_written};
 use crate::directory::NAME_MAX;
 use crate::encryption::{BLOCK, InodeCipher};
 use crate::inode::Inode;
 use crate::prelude::*;
 use std::borrow::Cow;
-use uext4_ondisk::{NoKeyName, NoKeyRest, symlink_ciphertext};
+use uext4_ondisk::{NoKeyName, NoKeyRest, hashed_name, symlink_ciphertext};
 
 /// The name of an entry, as far as it follows from the name that the caller gave.
 pub(crate) enum StoredName<'n> {
@@ -15,6 +15,8 @@ pub(crate) enum StoredName<'n> {
     Whole(Cow<'n, [u8]>),
     /// Where it begins, and the hash of the rest.
     Start(NoKeyName),
+    /// How names are shown, and the hash of those with its fold; zeros if that is not known.
+    Folded(ShownNames, NameHash),
 }
 
 /// How the names of one directory are shown.
@@ -51,6 +53,14 @@ impl Attributes {
         if name.len() > NAME_MAX {
             return Err(Ext4Error::NameTooLong);
         }
+        if self.volume.has_keyed_hashes(dir) {
+            let hash = self
+                .volume
+                .options
+                .keys
+                .hash_name(&context, &hashed_name(name));
+            return Ok(StoredName::Folded(ShownNames::Decrypted(cipher), hash));
+        }
         let padded = name.len().max(BLOCK);
         let padded = padded
             .next_multiple_of(context.policy.name_padding)
@@ -66,6 +76,10 @@ impl Attributes {
     /// # Errors
     /// `ENOKEY`; as [`Attributes::names_cipher`].
     pub(crate) fn check_names_key(&self, dir: &Inode) -> Result<()> {
+        if self.volume.has_keyed_hashes(dir) && self.names_cipher(dir)?.is_some() {
+            let what = "changing names in a directory that is encrypted and ignores case";
+            return Err(not_written(dir, what));
+        }
         match !dir.is_encrypted() || self.names_cipher(dir)?.is_some() {
             true => Ok(()),
             false => Err(no_key(dir)),
