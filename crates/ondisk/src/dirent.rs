@@ -15,7 +15,6 @@ use crate::bytes::{le16, le32, put_le16, put_le32, round4};
 use crate::checksum::{InodeSeed, crc32c};
 use crate::corrupt::{Corrupt, CorruptKind, Result};
 use crate::file_type::FileType;
-use crate::hash::NameHash;
 use crate::name_ending::has_ending;
 use crate::types::Ino;
 
@@ -89,20 +88,6 @@ pub struct Dirent<'a> {
 }
 
 impl Dirent<'_> {
-    /// The hash that is stored after the name, in a directory that is encrypted and ignores case; zeros if there is no room for it.
-    pub fn stored_hash(&self, block: &[u8]) -> NameHash {
-        let at = self.offset + dirent_size(self.name.len());
-        let end = self.offset + self.rec_len;
-        let stored = block.get(at..end).and_then(|rest| rest.first_chunk::<8>());
-        stored.map_or_else(NameHash::default, |stored| {
-            let [a, b, c, d, e, f, g, h] = *stored;
-            NameHash {
-                major: u32::from_le_bytes([a, b, c, d]),
-                minor: u32::from_le_bytes([e, f, g, h]),
-            }
-        })
-    }
-
     /// True for `.` and `..`.
     pub fn is_dot_or_dotdot(&self) -> bool {
         matches!(self.name, b"." | b"..")
@@ -552,27 +537,6 @@ pub fn dir_parent(block: &[u8]) -> Result<Ino> {
     }
     let second = rec_len_decode(le16(block, 4).unwrap_or(0), block.len());
     entry(second, b"..").ok_or_else(|| CorruptKind::DirNotDotDot.into())
-}
-
-#[cfg(test)]
-mod stored_hash_tests {
-    use super::*;
-
-    #[test]
-    fn the_hash_is_behind_the_padded_name() {
-        let mut block = vec![0; 64];
-        block[..8].copy_from_slice(&[12, 0, 0, 0, 24, 0, 5, 1]);
-        block[8..13].copy_from_slice(b"abcde");
-        block[16..24].copy_from_slice(&[2, 0, 0, 0, 3, 0, 0, 0]);
-        block[24..32].copy_from_slice(&[13, 0, 0, 0, 40, 0, 33, 1]);
-        let entries: Vec<_> = dir_entries(&block, 64).flatten().collect();
-        let hashes: Vec<_> = entries.iter().map(|d| d.stored_hash(&block)).collect();
-        assert_eq!(hashes[0], NameHash { major: 2, minor: 3 });
-        assert_eq!(
-            hashes.get(1).copied().unwrap_or_default(),
-            NameHash::default()
-        );
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::directory::{Directory, Role};
 use crate::inline::Entry;
 use crate::inode::Inode;
 use crate::prelude::*;
-use uext4_ondisk::HashVersion;
+use uext4_ondisk::{HashVersion, entry_hash};
 
 /// An entry, copied out of its block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -253,7 +253,7 @@ impl Directory {
                     file_type: d.file_type,
                     name: d.name.to_vec(),
                     hash: match self.volume.has_keyed_hashes(dir) {
-                        true => d.stored_hash(content.data()),
+                        true => entry_hash(content.data(), &d),
                         false => NameHash::default(),
                     },
                     cookie: start + d.offset as u64 + 1 + FIRST,
@@ -322,7 +322,7 @@ impl Directory {
                 continue;
             }
             let hash = match self.volume.has_keyed_hashes(dir) {
-                true => d.stored_hash(content.data()),
+                true => entry_hash(content.data(), &d),
                 false => self.volume.hash_name(dir, version, d.name),
             };
             let key = key(hash);

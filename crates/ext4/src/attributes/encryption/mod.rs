@@ -388,4 +388,42 @@ mod tests {
         let cut = fs.files.truncate(&file, 0);
         assert_eq!(cut.map_err(|e| e.errno()), Err(Errno::EOPNOTSUPP));
     }
+
+    #[test]
+    fn a_check_finds_contexts_that_are_missing_or_cut_off() {
+        for (value, wanted) in [
+            (Some(context(1, 0, 0, &[0; 16])), None),
+            (Some(vec![3; 40]), None),
+            (
+                Some(context(1, 0, 0, &[0; 16])[..39].to_vec()),
+                Some("a length of 39 bytes"),
+            ),
+            (Some(vec![]), Some("a length of 0 bytes")),
+            (None, Some("no encryption context")),
+        ] {
+            let device = image(8 << 20, "encrypt");
+            let fs = mount(&device);
+            let file = file(&fs, "f");
+            if let Some(value) = &value {
+                set_context(&fs, &file, value);
+            }
+            encrypt(&fs, &file);
+            let ino = file.ino.to_string();
+            drop(file);
+            fs.unmount().expect("unmount");
+            let options = uext4_check::CheckOptions::default();
+            let report = uext4_check::check(&*device, &options, &uext4_check::NoProgress);
+            let report = report.expect("a report");
+            let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
+            match wanted {
+                None => assert_eq!(faults, [""; 0], "{value:?}"),
+                Some(wanted) => assert!(
+                    faults
+                        .iter()
+                        .any(|f| f.contains(wanted) && f.contains(&ino)),
+                    "{value:?}: {faults:?}"
+                ),
+            }
+        }
+    }
 }
