@@ -246,7 +246,7 @@ impl Directory {
         }))
     }
 
-    /// Looks a stored name up in all leaves of a tree of hashes that the name does not tell.
+    /// Looks a stored name up in all leaves of a tree of keyed hashes: the name alone does not lead to its leaf.
     fn find_in_leaves(&self, dir: &Inode, sought: &Sought<'_>) -> Result<Found> {
         let mut path = Some(self.descend(dir, 0)?);
         while let Some(at) = path {
