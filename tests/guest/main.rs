@@ -5,6 +5,7 @@
 mod casefold;
 mod debian;
 mod dm_verity;
+mod encryption;
 mod feature_pairs;
 mod images;
 mod machine;

@@ -79,7 +79,7 @@ kinds! {
     XattrBlock = "extended attribute block is outside the file system",
     XattrRefcount = "extended attribute block reference count is wrong",
     XattrName = "extended attribute has no name",
-    XattrContext = "encrypted inode has no encryption attribute",
+    XattrContext = "encrypted inode has no encryption context, or a damaged one",
     XattrOverlap = "extended attribute values overlap",
     XattrValueInode = "extended attribute value inode is wrong",
     XattrInodeRefcount = "extended attribute value inode reference count is wrong",

@@ -3,13 +3,19 @@
 use crate::layout::is_hidden;
 use crate::prelude::*;
 use crate::scan::{Scanner, ValueRef};
-use uext4_ondisk::{Inode, XattrIndex, XattrValue, xattr_entry_hash};
+use uext4_ondisk::{
+    CONTEXT_NAME, EncryptionContext, Inode, UnknownContext, XattrIndex, XattrValue,
+    xattr_entry_hash,
+};
 
-/// Name of the attribute that holds an inode's encryption context.
-const CONTEXT_NAME: &[u8] = b"c";
-
-fn has_context(area: &XattrArea<'_>) -> bool {
-    area.find(XattrIndex::ENCRYPTION, CONTEXT_NAME).is_some()
+/// What is wrong with the encryption context in an area, if it has one. A context of a version or with flags that are not known is taken to be one.
+fn context_fault(area: &XattrArea<'_>) -> Option<Option<UnknownContext>> {
+    let entry = area.find(XattrIndex::ENCRYPTION, CONTEXT_NAME)?;
+    let decoded = match entry.value {
+        XattrValue::Inline(value) => EncryptionContext::decode(value).err(),
+        XattrValue::Inode { .. } => None,
+    };
+    Some(decoded.filter(|unknown| matches!(unknown, UnknownContext::Length(_))))
 }
 
 impl Scanner<'_, '_> {
@@ -20,14 +26,15 @@ impl Scanner<'_, '_> {
     /// The device's.
     pub(crate) fn check_xattrs(&mut self, ino: Ino, raw: &[u8], inode: &Inode) -> Result<u64> {
         let mut blocks = self.translator_block(ino, inode);
-        let mut encrypted = inode.flags.contains(InodeFlags::ENCRYPT)
+        let encrypted = inode.flags.contains(InodeFlags::ENCRYPT)
             && !(self.cx.is_reserved(ino) && ino != Ino::ROOT);
+        let mut context = None;
         if inode.extra_isize != 0 {
             match XattrArea::in_inode(raw) {
                 Ok(Some(area)) => {
                     self.check_area(ino, &area, raw, None);
                     blocks = self.value_blocks(&area);
-                    encrypted &= !has_context(&area);
+                    context = context_fault(&area);
                 }
                 Ok(None) => {}
                 Err(e) => self.faults.push(e.ino(ino)),
@@ -35,8 +42,7 @@ impl Scanner<'_, '_> {
         }
         if inode.file_acl == Pblk(0) {
             if encrypted {
-                self.faults
-                    .push(Fault::new(FaultKind::XattrContext).ino(ino));
+                self.check_context(ino, context);
             }
             return Ok(blocks);
         }
@@ -57,14 +63,23 @@ impl Scanner<'_, '_> {
         self.cx.view.read(inode.file_acl, &mut block)?;
         if let Ok(area) = XattrArea::in_block(&block) {
             blocks += self.value_blocks(&area);
-            encrypted &= !has_context(&area);
+            context = context.or(context_fault(&area));
         }
         if encrypted {
-            self.faults
-                .push(Fault::new(FaultKind::XattrContext).ino(ino));
+            self.check_context(ino, context);
         }
         self.pool.push(block);
         Ok(blocks + u64::from(self.cx.geo.cluster_ratio))
+    }
+
+    /// Notes that an encrypted inode has no context, or a damaged one.
+    fn check_context(&mut self, ino: Ino, found: Option<Option<UnknownContext>>) {
+        let fault = Fault::new(FaultKind::XattrContext).ino(ino);
+        match found {
+            None => self.faults.push(fault),
+            Some(Some(unknown)) => self.faults.push(fault.detail(unknown)),
+            Some(None) => {}
+        }
     }
 
     /// Blocks of values in inodes of their own: each inode that has the attribute is charged.

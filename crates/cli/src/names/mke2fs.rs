@@ -169,6 +169,12 @@ fn refuse(program: &Program, words: &Words) -> Result<()> {
         let why = format!("{name}: -o {system} is not supported: only images of Linux are made");
         return Err(exit(1, why));
     }
+    if let Some(revision) = words.text('r').filter(|text| text != "0" && text != "1") {
+        let why = format!(
+            "{name}: Filesystem revision too high while trying to create revision {revision}"
+        );
+        return Err(exit(1, why));
+    }
     if words.text('r').is_some_and(|revision| revision == "0") {
         let why = format!("{name}: -r 0 is not supported: only revision 1 is made");
         return Err(exit(1, why));
@@ -196,12 +202,6 @@ impl<'a> Job<'a> {
             .find(|kind| !QUOTAS.contains(kind))
         {
             let why = format!("{name}: Invalid quotatype parameter: {kind}");
-            return Err(exit(1, why));
-        }
-        if let Some(revision) = words.text('r').filter(|text| text != "0" && text != "1") {
-            let why = format!(
-                "{name}: Filesystem revision too high while trying to create revision {revision}"
-            );
             return Err(exit(1, why));
         }
         refuse(program, &words)?;

@@ -14,7 +14,7 @@ use crate::directory::{Directory, Role};
 use crate::inline::Entry;
 use crate::inode::Inode;
 use crate::prelude::*;
-use uext4_ondisk::HashVersion;
+use uext4_ondisk::{HashVersion, entry_hash};
 
 /// An entry, copied out of its block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(crate) struct Listed {
     pub ino: Ino,
     pub file_type: FileType,
     pub name: Vec<u8>,
-    /// By which the entry is listed; none if entries are listed where they are.
+    /// By which the entry is listed, or which it has stored; none if entries are listed where they are.
     pub hash: NameHash,
     pub cookie: u64,
 }
@@ -100,11 +100,32 @@ impl Batch {
 }
 
 impl Directory {
-    /// The cookie after which the entries of this hash are listed; that of the start if entries are listed where they are.
-    pub(crate) fn cookie_before(hash: NameHash) -> u64 {
-        match key(hash) {
-            0 => 0,
-            key => key + FIRST - 1,
+    /// The entry that `is_it` among those of this hash, or among all if there is none or if entries are listed where they are.
+    ///
+    /// # Locks
+    /// The caller holds the directory's `ilock`, shared at least.
+    pub(crate) fn find_listed(
+        &self,
+        dir: &Inode,
+        hash: NameHash,
+        is_it: impl Fn(&Listed) -> bool,
+    ) -> Result<Option<Listed>> {
+        let of_all = key(hash) == 0 || self.lists_in_place(dir);
+        let mut cookie = match of_all {
+            true => DOTDOT,
+            false => key(hash) + FIRST - 1,
+        };
+        loop {
+            let listed = self.dir_list(dir, cookie)?;
+            let Some(last) = listed.last() else {
+                return Ok(None);
+            };
+            cookie = last.cookie;
+            let is_past = !of_all && key(last.hash) != key(hash);
+            let found = listed.into_iter().find(&is_it);
+            if found.is_some() || is_past {
+                return Ok(found);
+            }
         }
     }
 
@@ -231,7 +252,10 @@ impl Directory {
                     ino: d.ino,
                     file_type: d.file_type,
                     name: d.name.to_vec(),
-                    hash: NameHash::default(),
+                    hash: match self.volume.has_keyed_hashes(dir) {
+                        true => entry_hash(content.data(), &d),
+                        false => NameHash::default(),
+                    },
                     cookie: start + d.offset as u64 + 1 + FIRST,
                 });
             }
@@ -297,7 +321,11 @@ impl Directory {
             if d.ino.0 == 0 || d.is_dot_or_dotdot() {
                 continue;
             }
-            let key = key(self.volume.hash_name(dir, version, d.name));
+            let hash = match self.volume.has_keyed_hashes(dir) {
+                true => entry_hash(content.data(), &d),
+                false => self.volume.hash_name(dir, version, d.name),
+            };
+            let key = key(hash);
             if key >= from {
                 let listed = Listed {
                     ino: d.ino,

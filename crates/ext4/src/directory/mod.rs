@@ -215,8 +215,12 @@ impl Directory {
     fn look_up(&self, dir: &Inode, sought: &Sought<'_>) -> Result<Found> {
         if self.is_hashed(dir) {
             let is_hit = |found: &Found| matches!(found, Found::Hit(_));
+            let find = || match self.volume.has_keyed_hashes(dir) {
+                true => self.find_in_leaves(dir, sought),
+                false => self.find_hashed(dir, sought),
+            };
             return self
-                .in_still_tree(dir, is_hit, || self.find_hashed(dir, sought))
+                .in_still_tree(dir, is_hit, find)
                 .or_else(|fault| self.find_past(dir, sought, fault));
         }
         if dir.is_inline()
@@ -235,6 +239,21 @@ impl Directory {
             if let Some(hit) = self.find_in_leaf(&leaf, sought)? {
                 return Ok(Found::Hit(hit));
             }
+        }
+        Ok(Found::Vacancy(Vacancy {
+            hash: NameHash::default(),
+            path: None,
+        }))
+    }
+
+    /// Looks a stored name up in all leaves of a tree of keyed hashes: the name alone does not lead to its leaf.
+    fn find_in_leaves(&self, dir: &Inode, sought: &Sought<'_>) -> Result<Found> {
+        let mut path = Some(self.descend(dir, 0)?);
+        while let Some(at) = path {
+            if let Some(hit) = self.find_in_leaf(&self.leaf_of(dir, &at)?, sought)? {
+                return Ok(Found::Hit(hit));
+            }
+            path = self.next_leaf(dir, at)?;
         }
         Ok(Found::Vacancy(Vacancy {
             hash: NameHash::default(),

@@ -78,9 +78,11 @@ impl Hit {
 }
 
 impl Directory {
-    /// Whether changes of a directory's entries may share its `ilock`. A directory that has a tree of hashes keeps it.
+    /// Whether changes of a directory's entries may share its `ilock`. A directory that has a tree of hashes keeps it. In one with keyed hashes, a stored name does not lead to its leaf.
     fn can_share(&self, dir: &Inode) -> bool {
-        self.volume.options.dir_lock == DirLockVariant::Leaf && self.is_hashed(dir)
+        self.volume.options.dir_lock == DirLockVariant::Leaf
+            && self.is_hashed(dir)
+            && !self.volume.has_keyed_hashes(dir)
     }
 
     /// The directory's `ilock` as a change of its entries takes it: alone, which costs less, unless it is not free, or two changes have met

@@ -15,6 +15,7 @@ enum Purpose {
     PerFile = 2,
     Direct = 3,
     InoLblk64 = 4,
+    DirHash = 5,
     InoLblk32 = 6,
     InodeHash = 7,
 }
@@ -80,6 +81,13 @@ impl MasterKey {
             }
         }
         Some(key)
+    }
+
+    /// The key by which the names in a directory with this context are hashed, if it ignores case.
+    pub(super) fn dir_hash_key(&self, context: &EncryptionContext) -> Zeroizing<[u8; 16]> {
+        let mut key = Zeroizing::new([0; 16]);
+        self.expand(Purpose::DirHash, &context.nonce, &mut *key);
+        key
     }
 
     /// The key by which inode numbers are hashed.

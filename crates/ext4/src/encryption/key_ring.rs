@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use uext4_ondisk::{EncryptionContext, Ino, KeyName};
+use uext4_ondisk::{EncryptionContext, Ino, KeyName, NameHash, siphash};
 use uext4_sync::{Mutex, class};
 
 /// Bytes of a master key.
@@ -113,6 +113,17 @@ impl KeyRing {
     /// Whether the key with this name is there.
     pub fn has(&self, name: &KeyName) -> bool {
         self.0.keys.lock().masters.contains_key(name)
+    }
+
+    /// The hash of a folded name in an encrypted directory that ignores case; zeros without the master key, and in a directory of version 1, which has none.
+    pub(crate) fn hash_name(&self, context: &EncryptionContext, fold: &[u8]) -> NameHash {
+        let KeyName::Identifier(_) = context.policy.key else {
+            return NameHash::default();
+        };
+        let master = self.0.keys.lock().masters.get(&context.policy.key).cloned();
+        master.map_or_else(NameHash::default, |master| {
+            siphash(&master.dir_hash_key(context), fold)
+        })
     }
 
     /// The cipher of an inode of the file system `uuid`; none without its master key.

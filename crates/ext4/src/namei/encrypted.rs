@@ -1,19 +1,19 @@
 //! Names in encrypted directories: those that callers give become those that entries have, before anything is locked.
 
 use crate::attributes::encryption::{StoredName, not_written};
-use crate::directory::{Directory, check_name};
+use crate::directory::check_name;
 use crate::inode::Inode;
 use crate::inode::reference::InodeRef;
 use crate::namei::{Namei, check_directory};
 use crate::prelude::*;
 use std::borrow::Cow;
-use uext4_ondisk::NoKeyName;
+use uext4_ondisk::name_key;
 
 impl Namei {
     /// The name by which a caller's name is stored in `dir`.
     ///
     /// # Locks
-    /// The directory's `ilock`, shared, for a long name that is shown without the key.
+    /// The directory's `ilock`, shared, for a long name that is shown without the key, and for any if the directory ignores case.
     ///
     /// # Errors
     /// [`Ext4Error::NotFound`]: the key is missing, and no entry is shown like this without it. [`Ext4Error::NameTooLong`].
@@ -22,11 +22,31 @@ impl Namei {
         match self.attributes.stored_name(dir, name)? {
             StoredName::Whole(name) => Ok(name),
             StoredName::Start(shown) => {
-                let _locked = ilock(&dir.ilock, LockMode::Shared);
-                let found = self.directories.name_shown_as(dir, &shown)?;
-                found.map(Cow::Owned).ok_or(Ext4Error::NotFound)
+                self.listed_name(dir, shown.hash, |stored| shown.is_of(stored))
+            }
+            StoredName::Folded(names, hash) => {
+                let fold = name_key(name);
+                self.listed_name(dir, hash, |stored| {
+                    let shown = names.name(dir, hash, stored);
+                    shown.is_ok_and(|shown| name_key(&shown) == fold)
+                })
             }
         }
+    }
+
+    /// The stored name of the first entry of this hash that `is_it`.
+    fn listed_name(
+        &self,
+        dir: &InodeRef,
+        hash: NameHash,
+        is_it: impl Fn(&[u8]) -> bool,
+    ) -> Result<Cow<'static, [u8]>> {
+        let _locked = ilock(&dir.ilock, LockMode::Shared);
+        let found = self
+            .directories
+            .find_listed(dir, hash, |entry| is_it(&entry.name))?;
+        let found = found.map(|entry| Cow::Owned(entry.name));
+        found.ok_or(Ext4Error::NotFound)
     }
 
     /// What precedes every change of an entry: the checks that need no lock. The name as it is stored.
@@ -72,27 +92,5 @@ impl Namei {
         }
         self.attributes.check_names_key(dir)?;
         Err(not_written(dir, "making a file in it"))
-    }
-}
-
-impl Directory {
-    /// The name of the entry that is shown like this without the key.
-    ///
-    /// # Locks
-    /// The caller holds the directory's `ilock`, shared at least.
-    fn name_shown_as(&self, dir: &Inode, shown: &NoKeyName) -> Result<Option<Vec<u8>>> {
-        let mut cookie = Directory::cookie_before(shown.hash);
-        loop {
-            let listed = self.dir_list(dir, cookie)?;
-            let Some(last) = listed.last() else {
-                return Ok(None);
-            };
-            cookie = last.cookie;
-            let is_past = shown.hash != NameHash::default() && last.hash != shown.hash;
-            let found = listed.into_iter().find(|entry| shown.is_of(&entry.name));
-            if found.is_some() || is_past {
-                return Ok(found.map(|entry| entry.name));
-            }
-        }
     }
 }

@@ -5,7 +5,6 @@ use crate::prelude::*;
 use crate::volume::Volume;
 use std::borrow::Cow;
 use uext4_ondisk::{NameEncoding, dir_data_end, name_key};
-use uext4_vfs::errno::Error;
 
 impl Volume {
     /// Where records end in a block.
@@ -23,9 +22,20 @@ impl Volume {
         self.sb.incompat.contains(Incompat::FILETYPE)
     }
 
-    /// Whether a directory ignores case: its names are found by their folds.
+    /// Whether a directory ignores case: its names are found by their folds. Not if it is encrypted, too: its entries are found by their ciphertext.
     #[inline]
     pub(crate) fn ignores_case(&self, dir: &Inode) -> bool {
+        self.folds(dir) && !dir.is_encrypted()
+    }
+
+    /// Whether a directory is encrypted and ignores case: its entries have their hashes, which follow from its key.
+    #[inline]
+    pub(crate) fn has_keyed_hashes(&self, dir: &Inode) -> bool {
+        self.folds(dir) && dir.is_encrypted()
+    }
+
+    #[inline]
+    fn folds(&self, dir: &Inode) -> bool {
         self.sb.incompat.contains(Incompat::CASEFOLD) && dir.flags().contains(InodeFlags::CASEFOLD)
     }
 
@@ -41,14 +51,10 @@ impl Volume {
     /// The encoding of names in a directory, if it ignores case.
     ///
     /// # Errors
-    /// `EOPNOTSUPP`: the directory is encrypted, too, so that hashes need its key.
+    /// An unknown encoding.
     fn encoding_of(&self, dir: &Inode) -> Result<Option<NameEncoding>> {
         if !self.ignores_case(dir) {
             return Ok(None);
-        }
-        if dir.flags().contains(InodeFlags::ENCRYPT) {
-            let why = "an encrypted directory that ignores case";
-            return Err(Error::new(Errno::EOPNOTSUPP).context(why).into());
         }
         Ok(NameEncoding::read(&self.sb.raw)?)
     }
@@ -56,7 +62,7 @@ impl Volume {
     /// Refuses to look up a name for which the encoding of a directory that ignores case has no fold.
     ///
     /// # Errors
-    /// `EINVAL`; those of an encrypted directory.
+    /// `EINVAL`; an unknown encoding.
     pub(crate) fn check_sought(&self, dir: &Inode, name: &[u8]) -> Result<()> {
         let encoding = self.encoding_of(dir)?;
         match encoding.is_none_or(|encoding| encoding.may_seek(name)) {

@@ -8,17 +8,20 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `context` | the context of an inode, its policy |
+//! | `entry_hash` | hashes in entries, where names are without case, too |
 //! | `nokey_name` | names as they are shown without the key |
 //!
 //! Source: Linux documentation, filesystems/fscrypt.
 
 mod context;
+mod entry_hash;
 mod nokey_name;
 
 pub use context::{
     CipherMode, EncryptionContext, EncryptionPolicy, IvKind, KeyDescriptor, KeyName, NONCE_BYTES,
     UnknownContext,
 };
+pub use entry_hash::entry_hash;
 pub use nokey_name::{NoKeyName, NoKeyRest};
 
 /// Name of the attribute, of index [`XattrIndex::ENCRYPTION`](crate::XattrIndex::ENCRYPTION), that holds an inode's context.

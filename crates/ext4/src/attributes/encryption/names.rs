@@ -1,13 +1,13 @@
 //! Names in encrypted directories, and the targets of encrypted symbolic links: between what callers see and what is stored.
 
 use crate::attributes::Attributes;
-use crate::attributes::encryption::{damaged, no_key};
+use crate::attributes::encryption::{damaged, no_key, not_written};
 use crate::directory::NAME_MAX;
 use crate::encryption::{BLOCK, InodeCipher};
 use crate::inode::Inode;
 use crate::prelude::*;
 use std::borrow::Cow;
-use uext4_ondisk::{NoKeyName, NoKeyRest, symlink_ciphertext};
+use uext4_ondisk::{NoKeyName, NoKeyRest, hashed_name, symlink_ciphertext};
 
 /// The name of an entry, as far as it follows from the name that the caller gave.
 pub(crate) enum StoredName<'n> {
@@ -15,6 +15,8 @@ pub(crate) enum StoredName<'n> {
     Whole(Cow<'n, [u8]>),
     /// Where it begins, and the hash of the rest.
     Start(NoKeyName),
+    /// How names are shown, and the hash of those with its fold; zeros if that is not known.
+    Folded(ShownNames, NameHash),
 }
 
 /// How the names of one directory are shown.
@@ -23,7 +25,7 @@ pub(crate) enum ShownNames {
     Stored,
     /// Decrypted.
     Decrypted(Arc<InodeCipher>),
-    /// Encoded, as the key is missing.
+    /// Encoded, as there is no cipher: the key is missing, or the mode is not supported.
     Encoded,
 }
 
@@ -36,13 +38,12 @@ impl Attributes {
     /// The name by which a caller's name is stored in `dir`.
     ///
     /// # Errors
-    /// [`Ext4Error::NotFound`]: the key is missing, and no name is shown like this without it. [`Ext4Error::NameTooLong`].
+    /// [`Ext4Error::NotFound`]: names are shown encoded, and none like this. [`Ext4Error::NameTooLong`]; as [`Attributes::shown_cipher`].
     pub(crate) fn stored_name<'n>(&self, dir: &Inode, name: &'n [u8]) -> Result<StoredName<'n>> {
         if is_stored_plain(dir, name) {
             return Ok(StoredName::Whole(Cow::Borrowed(name)));
         }
-        let context = self.encryption_context(dir)?;
-        let Some(cipher) = self.names_cipher(dir)? else {
+        let Some((context, cipher)) = self.shown_cipher(dir)? else {
             let shown = NoKeyName::decode(name).ok_or(Ext4Error::NotFound)?;
             return Ok(match shown.rest {
                 NoKeyRest::None => StoredName::Whole(Cow::Owned(shown.ciphertext)),
@@ -51,6 +52,14 @@ impl Attributes {
         };
         if name.len() > NAME_MAX {
             return Err(Ext4Error::NameTooLong);
+        }
+        if self.volume.has_keyed_hashes(dir) {
+            let hash = self
+                .volume
+                .options
+                .keys
+                .hash_name(&context, &hashed_name(name));
+            return Ok(StoredName::Folded(ShownNames::Decrypted(cipher), hash));
         }
         let padded = name.len().max(BLOCK);
         let padded = padded
@@ -67,6 +76,10 @@ impl Attributes {
     /// # Errors
     /// `ENOKEY`; as [`Attributes::names_cipher`].
     pub(crate) fn check_names_key(&self, dir: &Inode) -> Result<()> {
+        if self.volume.has_keyed_hashes(dir) && self.names_cipher(dir)?.is_some() {
+            let what = "changing names in a directory that is encrypted and ignores case";
+            return Err(not_written(dir, what));
+        }
         match !dir.is_encrypted() || self.names_cipher(dir)?.is_some() {
             true => Ok(()),
             false => Err(no_key(dir)),
@@ -76,13 +89,13 @@ impl Attributes {
     /// How the names of `dir` are shown.
     ///
     /// # Errors
-    /// As [`Attributes::names_cipher`].
+    /// As [`Attributes::shown_cipher`].
     pub(crate) fn shown_names(&self, dir: &Inode) -> Result<ShownNames> {
         if !dir.is_encrypted() {
             return Ok(ShownNames::Stored);
         }
-        Ok(match self.names_cipher(dir)? {
-            Some(cipher) => ShownNames::Decrypted(cipher),
+        Ok(match self.shown_cipher(dir)? {
+            Some((_, cipher)) => ShownNames::Decrypted(cipher),
             None => ShownNames::Encoded,
         })
     }
@@ -90,7 +103,7 @@ impl Attributes {
     /// The target of an encrypted symbolic link, of what the link has stored.
     ///
     /// # Errors
-    /// Damage; as [`Attributes::names_cipher`].
+    /// Damage; as [`Attributes::shown_cipher`].
     pub(crate) fn shown_target(&self, link: &Inode, stored: &[u8]) -> Result<Vec<u8>> {
         let names = self.shown_names(link)?;
         let ciphertext = symlink_ciphertext(stored);
