@@ -140,7 +140,7 @@ fn what_can_t_be_done_is_refused_with_a_reason() {
     for (args, why) in [
         (&["-c"][..], "badblocks"),
         (&["-l", "list"], "badblocks"),
-        (&["-S"], "mke2fs -S"),
+        (&["-S"], "mke2fs of e2fsprogs"),
         (&["-C", "16384"], "bigalloc"),
         (&["-O", "bigalloc", "-C", "5000"], "power of two"),
         (&["-o", "hurd"], "Linux"),
