@@ -112,7 +112,7 @@ fn what_is_named_changes_and_the_rest_stays() {
     let after = mounted.stats()["options"].clone();
     let wanted = serde_json::json!({
         "read_only": false, "frozen": false, "atime": "noatime", "nodiratime": true, "lazytime": true, "data": "ordered",
-        "commit_s": 30, "barrier": false, "discard": true, "errors": "remount-ro", "sync": true, "dirsync": false,
+        "commit_s": 30, "barrier": false, "discard": true, "errors": "remount-ro", "sync": true, "dirsync": false, "encryption_keys": [],
     });
     assert_eq!(after, wanted);
     for flag in [
