@@ -235,6 +235,14 @@ pub const install_scripts: &[Line] = &[
         "mkfs.ext4 -O quota -E quotatype=usrquota:grpquota t.img",
     ),
     equal(
+        EMPTY,
+        "for o in 'quota -E quotatype=usr' 'quota,project -E quotatype=grpquota' 'quota -E quotatype=prjquota' 'none,quota,project -I 256'; do mkfs.ext4 -q -F -O $o t.img; dumpe2fs -h t.img 2>/dev/null | grep 'quota inode'; done",
+    ),
+    equal(
+        SMALL,
+        "for q in usrquota grpquota,prjquota ^usrquota prj,^grp ^prjquota; do tune2fs -Q $q t.img >/dev/null; echo $?; dumpe2fs -h t.img 2>/dev/null | grep -E 'quota inode|^Filesystem features'; done",
+    ),
+    equal(
         "truncate -s 300M t.img",
         "mkfs.ext4 -q -E offset=1048576 t.img 100M; dd if=t.img of=u.img bs=1M skip=1 count=100 2>/dev/null",
     ),

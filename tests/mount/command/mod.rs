@@ -49,6 +49,14 @@ impl MountedImage {
         self.command(args).output().unwrap()
     }
 
+    /// What is said when it succeeds.
+    fn says(&self, args: &[&str]) -> String {
+        let out = self.run(args);
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert!(out.status.success(), "{args:?}: {said}");
+        said
+    }
+
     fn ok(&self, args: &[&str]) -> String {
         let out = self.run(args);
         let err = String::from_utf8_lossy(&out.stderr);

@@ -47,3 +47,21 @@ fn a_user_is_held_to_its_limit_through_the_mount() {
         uext4_testkit::mke2fs::fsck(&mounted.path("a.img"));
     }
 }
+
+#[test]
+fn limits_that_an_image_does_not_have_are_warned_of() {
+    let mounted = require!(some MountedImage::new());
+    let quotas = "-Equotatype=usrquota";
+    for (made, options, warns) in [
+        ("-q", "usrquota", true),
+        (quotas, "usrquota", false),
+        (quotas, "usrquota,grpquota", true),
+        ("-q", "relatime", false),
+    ] {
+        mounted.ok(&["mkfs", "-F", "a.img", "--size", "64M", made]);
+        let said = mounted.says(&["mount", "-o", options, "a.img", "mnt"]);
+        let found = said.contains("limits are not enforced");
+        assert_eq!(found, warns, "{made}, {options}: {said}");
+        mounted.ok(&["umount", "mnt"]);
+    }
+}

@@ -10,14 +10,6 @@ impl MountedImage {
         fs::create_dir(mounted.path("second")).unwrap();
         Some(mounted)
     }
-
-    /// What is said when it succeeds.
-    fn says(&self, args: &[&str]) -> String {
-        let out = self.run(args);
-        let said = String::from_utf8(out.stderr).unwrap();
-        assert!(out.status.success(), "{args:?}: {said}");
-        said
-    }
 }
 
 #[test]

@@ -5,8 +5,8 @@ use crate::prelude::*;
 use crate::repair::editor::Editor;
 use crate::repair::superblock::clear_journal;
 use uext4_ondisk::{
-    CsumSeed, ENCODING_UTF8_12_1, Feature, MMP_INTERVAL_DEFAULT, MMP_SEQ_CLEAN, Mmp, RawSuperblock,
-    quota_inodes,
+    CsumSeed, ENCODING_UTF8_12_1, Feature, MMP_INTERVAL_DEFAULT, MMP_SEQ_CLEAN, Mmp, QuotaKind,
+    RawSuperblock, quota_inodes,
 };
 
 /// Features that are a flag only, which can be set while the image is in use by no one.
@@ -44,24 +44,28 @@ pub(super) fn change(
 ) -> Result<()> {
     // Descriptors of another size are a step of their own.
     let wide = Feature::Incompat(Incompat::BIT64);
+    let mut changer = Changer {
+        tuning,
+        folding,
+        ed,
+        raw,
+    };
     for (feature, on) in tuning.features.iter().filter(|(f, _)| *f != wide) {
+        let raw = &mut *changer.raw;
         let is_on = match feature {
             Feature::Compat(f) => raw.compat().contains(*f),
             Feature::Incompat(f) => raw.incompat().contains(*f),
             Feature::RoCompat(f) => raw.ro_compat().contains(*f),
         };
         if is_on != *on {
-            let mut changer = Changer {
-                tuning,
-                folding,
-                ed,
-                raw,
-            };
             changer.one(*feature, *on)?;
-            set(raw, *feature, *on);
+            set(changer.raw, *feature, *on);
         }
     }
-    Ok(())
+    match tuning.quotas.is_empty() {
+        true => Ok(()),
+        false => changer.change_quotas(),
+    }
 }
 
 fn set(raw: &mut RawSuperblock, feature: Feature, on: bool) {
@@ -80,6 +84,12 @@ fn name_of(feature: Feature) -> String {
         Feature::Incompat(f) => f.describe(),
         Feature::RoCompat(f) => f.describe(),
     }
+}
+
+/// Where the usage of a kind of owner is.
+fn quota_inode(raw: &RawSuperblock, kind: QuotaKind) -> Ino {
+    let mut all = quota_inodes(raw).into_iter();
+    all.find(|q| q.0 == kind).map_or(Ino::NONE, |q| q.1)
 }
 
 fn needs(feature: Feature, what: &str) -> ChangeError {
@@ -257,6 +267,15 @@ impl Changer<'_, '_, '_> {
     }
 
     fn add_quota(&mut self) -> Result<()> {
+        self.add_quota_file(QuotaKind::User)?;
+        self.add_quota_file(QuotaKind::Group)?;
+        match self.raw.ro_compat().contains(RoCompat::PROJECT) {
+            true => self.add_quota_file(QuotaKind::Project),
+            false => Ok(()),
+        }
+    }
+
+    fn add_quota_file(&mut self, kind: QuotaKind) -> Result<()> {
         let differs = Incompat::EA_INODE | Incompat::INLINE_DATA;
         if self.raw.incompat().intersects(differs) {
             return Err(ChangeError::refused(
@@ -266,50 +285,81 @@ impl Changer<'_, '_, '_> {
         if self.raw.ro_compat().contains(RoCompat::BIGALLOC) {
             return Err(ChangeError::refused("quota can't be enabled with bigalloc"));
         }
-        for ino in [Ino::USER_QUOTA, Ino::GROUP_QUOTA] {
-            files::add(self.ed, ino, 0)?;
-        }
-        self.raw.usr_quota_inum = Ino::USER_QUOTA.0.into();
-        self.raw.grp_quota_inum = Ino::GROUP_QUOTA.0.into();
-        match self.raw.ro_compat().contains(RoCompat::PROJECT) {
-            true => self.add_project_quota(),
-            false => Ok(()),
-        }
-    }
-
-    fn add_project_quota(&mut self) -> Result<()> {
-        let ino = files::free_inode(self.ed)?;
+        let ino = match kind {
+            QuotaKind::User => Ino::USER_QUOTA,
+            QuotaKind::Group => Ino::GROUP_QUOTA,
+            QuotaKind::Project => files::free_inode(self.ed)?,
+        };
         files::add(self.ed, ino, 0)?;
-        self.raw.prj_quota_inum = ino.0.into();
+        self.name_quota_file(kind, ino);
         Ok(())
     }
 
+    fn name_quota_file(&mut self, kind: QuotaKind, ino: Ino) {
+        let field = match kind {
+            QuotaKind::User => &mut self.raw.usr_quota_inum,
+            QuotaKind::Group => &mut self.raw.grp_quota_inum,
+            QuotaKind::Project => &mut self.raw.prj_quota_inum,
+        };
+        *field = ino.0.into();
+    }
+
     fn remove_quota(&mut self) -> Result<()> {
-        for (_, ino) in quota_inodes(self.raw) {
-            if ino != Ino::NONE {
-                files::remove(self.ed, ino)?;
+        for kind in QuotaKind::ALL {
+            self.remove_quota_file(kind)?;
+        }
+        Ok(())
+    }
+
+    fn remove_quota_file(&mut self, kind: QuotaKind) -> Result<()> {
+        let ino = quota_inode(self.raw, kind);
+        if ino != Ino::NONE {
+            files::remove(self.ed, ino)?;
+        }
+        self.name_quota_file(kind, Ino::NONE);
+        Ok(())
+    }
+
+    /// Adds and removes kinds; the feature is on while there is one.
+    fn change_quotas(&mut self) -> Result<()> {
+        for (kind, on) in &self.tuning.quotas {
+            // As of tune2fs, the feature comes and goes with its quota.
+            if *kind == QuotaKind::Project {
+                let project = Feature::RoCompat(RoCompat::PROJECT);
+                self.need_fields(project)?;
+                set(self.raw, project, *on);
+            }
+            match (on, quota_inode(self.raw, *kind) == Ino::NONE) {
+                (true, true) => self.add_quota_file(*kind)?,
+                (false, false) => self.remove_quota_file(*kind)?,
+                _ => {}
             }
         }
-        self.raw.usr_quota_inum = 0.into();
-        self.raw.grp_quota_inum = 0.into();
-        self.raw.prj_quota_inum = 0.into();
+        let some = quota_inodes(self.raw)
+            .iter()
+            .any(|(_, ino)| *ino != Ino::NONE);
+        set(self.raw, Feature::RoCompat(RoCompat::QUOTA), some);
         Ok(())
     }
 
     fn add_project(&mut self, feature: Feature) -> Result<()> {
-        if self.raw.inode_size.get() < EXTRA_INODE_SIZE {
-            return Err(needs(feature, "inodes of 256 bytes"));
-        }
+        self.need_fields(feature)?;
         match self.raw.ro_compat().contains(RoCompat::QUOTA) {
-            true => self.add_project_quota(),
+            true => self.add_quota_file(QuotaKind::Project),
+            false => Ok(()),
+        }
+    }
+
+    /// Extra fields of inodes.
+    fn need_fields(&self, feature: Feature) -> Result<()> {
+        match self.raw.inode_size.get() < EXTRA_INODE_SIZE {
+            true => Err(needs(feature, "inodes of 256 bytes")),
             false => Ok(()),
         }
     }
 
     fn add_extra_size(&mut self, feature: Feature) -> Result<()> {
-        if self.raw.inode_size.get() < EXTRA_INODE_SIZE {
-            return Err(needs(feature, "inodes of 256 bytes"));
-        }
+        self.need_fields(feature)?;
         if self.raw.want_extra_isize.get() == 0 {
             self.raw.min_extra_isize = uext4_ondisk::EXTRA_ISIZE_KNOWN.into();
             self.raw.want_extra_isize = uext4_ondisk::EXTRA_ISIZE_KNOWN.into();

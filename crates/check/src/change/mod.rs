@@ -59,7 +59,10 @@ pub fn plan_tune(
     options: &CheckOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<Plan>> {
-    let small = tuning.features.is_empty() && tuning.uuid.is_none() && tuning.inode_size.is_none();
+    let small = tuning.features.is_empty()
+        && tuning.quotas.is_empty()
+        && tuning.uuid.is_none()
+        && tuning.inode_size.is_none();
     let last = if small {
         Stage::Superblock
     } else {

@@ -1,6 +1,6 @@
 //! What is asked for.
 
-use uext4_ondisk::{Compat, ErrorsBehaviour, Feature, HashVersion};
+use uext4_ondisk::{Compat, ErrorsBehaviour, Feature, HashVersion, QuotaKind};
 
 /// Blocks that only the reserved user may take.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -48,6 +48,8 @@ pub struct Tuning {
     pub stripe_width: Option<u32>,
     /// Features to enable or to disable, in this order.
     pub features: Vec<(Feature, bool)>,
+    /// Kinds of owners to count, or not to count any more, after the features are as they are to be.
+    pub quotas: Vec<(QuotaKind, bool)>,
     /// Bytes of an inode, more than there are.
     pub inode_size: Option<u16>,
     /// Blocks of a new journal; by mke2fs's table if not given.

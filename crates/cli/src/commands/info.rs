@@ -9,8 +9,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uext4::unstable::ondisk::{
-    ErrorsBehaviour, GroupDesc, GroupFlags, GroupNo, Incompat, NameEncoding, STATE_CLEAN,
-    STATE_ERROR, Superblock,
+    ErrorsBehaviour, GroupDesc, GroupFlags, GroupNo, Incompat, Ino, NameEncoding, RoCompat,
+    STATE_CLEAN, STATE_ERROR, Superblock, quota_inodes,
 };
 use uext4::unstable::{MmpHold, MmpHolder};
 use uext4::{BlockDevice, BlockError, DeviceOptions, ImageFiles, ImageName, RangeDevice};
@@ -48,6 +48,9 @@ struct Json {
     needs_recovery: bool,
     journal_bytes: Option<u64>,
     block_size: u32,
+    cluster_size: u64,
+    /// Kinds of owners whose usage is counted.
+    quotas: Vec<&'static str>,
     inode_size: u16,
     blocks: u64,
     blocks_free: u64,
@@ -84,6 +87,17 @@ impl HolderJson {
             device: holder.device,
             time: time_format::utc(holder.time.cast_signed()),
             checks: holder.wait.is_none(),
+        }
+    }
+
+    /// A name and what is shown of it.
+    fn line(&self) -> (&'static str, String) {
+        let HolderJson {
+            host, device, time, ..
+        } = self;
+        match self.checks {
+            true => ("checked on", format!("{host}, since {time}")),
+            false => ("open on", format!("{host} ({device}), seen {time}")),
         }
     }
 }
@@ -232,6 +246,8 @@ fn info(sb: &Superblock, open_on: Option<HolderJson>, groups: Vec<GroupJson>) ->
             u64::from(raw.jnl_blocks[15].get()) << 32 | u64::from(raw.jnl_blocks[16].get())
         }),
         block_size: geometry.block_size,
+        cluster_size: u64::from(geometry.block_size) * u64::from(geometry.cluster_ratio),
+        quotas: quotas(sb),
         inode_size: geometry.inode_size,
         blocks: geometry.blocks_count,
         blocks_free: raw.free_blocks_count(),
@@ -254,6 +270,14 @@ fn info(sb: &Superblock, open_on: Option<HolderJson>, groups: Vec<GroupJson>) ->
         open_on,
         groups,
     }
+}
+
+/// Kinds of owners whose usage is counted.
+fn quotas(sb: &Superblock) -> Vec<&'static str> {
+    let counted = sb.ro_compat.contains(RoCompat::QUOTA);
+    let kinds = quota_inodes(&sb.raw).into_iter();
+    let kinds = kinds.filter(|(_, ino)| counted && *ino != Ino::NONE);
+    kinds.map(|(kind, _)| kind.name()).collect()
 }
 
 /// The encoding of names in directories that ignore case, if there can be some.
@@ -353,6 +377,9 @@ fn text(info: &Json) -> String {
     if let Some(encoding) = &info.encoding {
         line("encoding", encoding);
     }
+    if !info.quotas.is_empty() {
+        line("usage counted of", &format!("{}s", info.quotas.join("s, ")));
+    }
     match info.journal_bytes {
         Some(bytes) if info.needs_recovery => {
             line(
@@ -364,6 +391,9 @@ fn text(info: &Json) -> String {
         None => line("journal", &"<none>"),
     }
     line("block size", &info.block_size);
+    if info.cluster_size != unit {
+        line("cluster size", &info.cluster_size);
+    }
     line("blocks", &blocks(info.blocks));
     line("free blocks", &blocks(info.blocks_free));
     line("reserved blocks", &blocks(info.blocks_reserved));
@@ -386,13 +416,8 @@ fn text(info: &Json) -> String {
         line("errors recorded", &info.error_count);
     }
     if let Some(holder) = &info.open_on {
-        let HolderJson {
-            host, device, time, ..
-        } = holder;
-        match holder.checks {
-            true => line("checked on", &format!("{host}, since {time}")),
-            false => line("open on", &format!("{host} ({device}), seen {time}")),
-        }
+        let (name, value) = holder.line();
+        line(name, &value);
     }
     text
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Error, Result, anyhow, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use uext4::unstable::ondisk::Feature;
+use uext4::unstable::ondisk::{Feature, QuotaKind};
 use uext4::unstable::{
     ChangeError, RepairError, RepairPlan, Reserved, Tuning, UndoPlace, apply_repair, plan_tune,
     resume_repair,
@@ -89,6 +89,9 @@ pub struct Args {
     /// Features, as tune2fs names them: a,^b; listed below
     #[arg(long, short = 'O', value_name = "LIST", value_parser = features)]
     features: Option<Features>,
+    /// Kinds of owners whose usage is counted: usrquota,grpquota,prjquota, or without: ^usrquota
+    #[arg(long, short = 'Q', value_name = "LIST", value_parser = quotas)]
+    quotas: Option<Quotas>,
     /// Bytes of an inode, more than there are: 256 for 128
     #[arg(long, short = 'I', value_name = "BYTES")]
     inode_size: Option<u16>,
@@ -125,6 +128,7 @@ const EXAMPLES: &str = "Examples:\n  \
     uext4 tune -L data -m 1 disk.img                 a label, and 1 % reserved\n  \
     uext4 tune -U random clone.img                   a UUID of its own for a copy\n  \
     uext4 tune -O quota,project disk.img             counts what each owner has\n  \
+    uext4 tune -Q ^grpquota disk.img                 that of groups no more\n  \
     uext4 tune -O ^has_journal disk.img              removes the journal\n  \
     uext4 tune -U random --undo u disk.img           `uext4 undo` undoes it";
 
@@ -147,6 +151,10 @@ fn long_help() -> String {
 /// What `-O` takes.
 #[derive(Clone, Debug)]
 pub struct Features(pub Vec<(Feature, bool)>);
+
+/// What `-Q` takes.
+#[derive(Clone, Debug)]
+pub struct Quotas(pub Vec<(QuotaKind, bool)>);
 
 /// What `-E` takes.
 #[derive(Clone, Debug, Default)]
@@ -172,6 +180,16 @@ pub fn features(list: &str) -> Result<Features, String> {
         Ok((feature, on))
     });
     known.collect::<Result<_, String>>().map(Features)
+}
+
+pub fn quotas(list: &str) -> Result<Quotas, String> {
+    let known = words(list).map(|(name, on)| match name {
+        "usr" | "usrquota" => Ok((QuotaKind::User, on)),
+        "grp" | "grpquota" => Ok((QuotaKind::Group, on)),
+        "prj" | "prjquota" => Ok((QuotaKind::Project, on)),
+        _ => Err(format!("`{name}`: give usrquota, grpquota or prjquota")),
+    });
+    known.collect::<Result<_, String>>().map(Quotas)
 }
 
 pub fn default_options(list: &str) -> Result<(u32, u32), String> {
@@ -388,6 +406,7 @@ impl Args {
             stride: extended.stride,
             stripe_width: extended.stripe_width,
             features: self.features.clone().map_or(Vec::new(), |f| f.0),
+            quotas: self.quotas.clone().map_or(Vec::new(), |q| q.0),
             inode_size: self.inode_size,
             journal_blocks,
             ..Tuning::default()

@@ -27,7 +27,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use uext4::unstable::Tuning;
-use uext4::unstable::ondisk::{Feature, RoCompat, Superblock};
+use uext4::unstable::ondisk::{Feature, Superblock};
 use uext4::{CheckOptions, DeviceOptions, ImageName, NoProgress};
 use uext4_mountd::to_stderr;
 use uuid::Uuid;
@@ -44,8 +44,6 @@ Usage: mke2fs [-c|-l filename] [-b block-size] [-C cluster-size]
 
 /// Bits of the default mount options that every image is made with: `user_xattr` and `acl`.
 const MOUNT_OPTIONS: u32 = 0xc;
-/// Features that an image gets once it is made.
-const LATER: [(&str, RoCompat); 1] = [("quota", RoCompat::QUOTA)];
 /// The bytes for an inode that can be asked for.
 const INODE_RATIOS: RangeInclusive<u64> = 1024..=0x400_0000;
 /// The kinds of quotas; an empty word is none.
@@ -254,7 +252,7 @@ impl<'a> Job<'a> {
     }
 
     fn make(&self) -> Result<u8> {
-        let (features, later) = self.features()?;
+        let features = self.features()?;
         let wants_journal = features.split(',').any(|name| name == "has_journal");
         let args = self.args(&features)?;
         if self.words.has('n') {
@@ -282,7 +280,7 @@ impl<'a> Job<'a> {
         if self.offset > 0 {
             device::set_offset(self.offset);
         }
-        self.complete(later)?;
+        self.complete()?;
         let opened =
             image::look_at(self.image).map_err(|e| e.report(self.program, self.image, 1))?;
         if wants_journal
@@ -358,8 +356,8 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// The features in the file system, and those that it gets later.
-    fn features(&self) -> Result<(String, Vec<(Feature, bool)>)> {
+    /// The features in the file system.
+    fn features(&self) -> Result<String> {
         let mut all = self.conf.features(&self.types);
         if self.words.has('j') && !all.iter().any(|name| name == "has_journal") {
             all.push("has_journal".to_owned());
@@ -388,16 +386,7 @@ impl<'a> Job<'a> {
                 all.push(name.to_owned());
             }
         }
-        let mut later = Vec::new();
-        // Quotas of clusters can't be added.
-        let clusters = all.iter().any(|name| name == "bigalloc");
-        for (name, feature) in LATER.into_iter().filter(|_| !clusters) {
-            if all.iter().any(|other| other == name) {
-                all.retain(|other| other != name);
-                later.push((Feature::RoCompat(feature), true));
-            }
-        }
-        Ok((all.join(","), later))
+        Ok(all.join(","))
     }
 
     /// Bytes of a cluster; of a block without the feature.
@@ -452,7 +441,7 @@ impl<'a> Job<'a> {
         if let Some(tree) = self.words.value('d') {
             add("-d", tree);
         }
-        if let Some(list) = self.extended() {
+        if let Some(list) = self.extended(features) {
             add("-E", list.as_ref());
         }
         let mut flags: Vec<OsString> = Vec::new();
@@ -481,13 +470,21 @@ impl<'a> Job<'a> {
     }
 
     /// `-E` as `uext4 mkfs` takes it; the hash seed is random, unless what is made is to be reproducible.
-    fn extended(&self) -> Option<String> {
+    fn extended(&self, features: &str) -> Option<String> {
         let list = self
             .words
             .list('E')
             .or_else(|| self.words.list('R'))
             .unwrap_or_default();
+        let kinds = extended(&list, "quotatype").unwrap_or_default();
         let mut list = without(&list, &["offset", "quotatype"]);
+        let has = |feature: &str| features.split(',').any(|name| name == feature);
+        let mut kinds: Vec<&str> = kinds.split(':').filter(|kind| !kind.is_empty()).collect();
+        if has("quota") && !kinds.is_empty() {
+            // Projects have theirs with the feature.
+            kinds.extend(has("project").then_some("prj"));
+            list = format!("{list},quotatype={}", kinds.join(":"));
+        }
         let is_fixed = self.words.has('U') || std::env::var_os("SOURCE_DATE_EPOCH").is_some();
         if extended(&list, "hash_seed").is_none() && !is_fixed {
             list = format!("{list},hash_seed={}", Uuid::new_v4());
@@ -516,11 +513,10 @@ impl<'a> Job<'a> {
     }
 
     /// Changes what an image can't be made with.
-    fn complete(&self, features: Vec<(Feature, bool)>) -> Result<()> {
+    fn complete(&self) -> Result<()> {
         let options = self.value("default_mntopts").unwrap_or_default();
         let bits = tune::default_options(&options).map_or(MOUNT_OPTIONS, |(set, _)| set);
         let tuning = Tuning {
-            features,
             default_options: match bits {
                 MOUNT_OPTIONS => (0, 0),
                 bits => (bits, u32::MAX),

@@ -262,35 +262,15 @@ impl Asked {
         Ok(())
     }
 
-    /// Quota of users and groups is one feature here, that of projects needs that too.
     fn quota(&mut self, list: &str) -> Result<()> {
-        let quota = Feature::RoCompat(RoCompat::QUOTA);
-        for word in list.split(',') {
-            match word {
-                "usrquota" | "grpquota" => self.tuning.features.push((quota, true)),
-                "prjquota" => {
-                    let project = Feature::RoCompat(RoCompat::PROJECT);
-                    self.tuning
-                        .features
-                        .extend([(project, true), (quota, true)]);
-                }
-                "^usrquota" | "^grpquota" | "^prjquota" => {
-                    return Err(exit(
-                        1,
-                        format!(
-                            "tune2fs: -Q {word}: one kind of quota can't be removed; -O ^quota removes all"
-                        ),
-                    ));
-                }
-                _ => {
-                    return Err(exit(
-                        1,
-                        "\nBad quota options specified.\n\nFollowing valid quota options are available (pass by separating with comma):\n\
-                         \t[^]usr[quota]\n\t[^]grp[quota]\n\t[^]prj[quota]\n",
-                    ));
-                }
-            }
-        }
+        let quotas = tune::quotas(list).map_err(|_| {
+            exit(
+                1,
+                "\nBad quota options specified.\n\nFollowing valid quota options are available (pass by separating with comma):\n\
+                 \t[^]usr[quota]\n\t[^]grp[quota]\n\t[^]prj[quota]\n",
+            )
+        })?;
+        self.tuning.quotas = quotas.0;
         Ok(())
     }
 

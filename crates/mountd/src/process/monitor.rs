@@ -104,6 +104,7 @@ pub fn run(
         let mut warnings = Vec::new();
         warnings.extend(read_only_warning(&options, &facts));
         warnings.extend(volatile_warning(&facts));
+        warnings.extend(quota_warning(&options, &facts));
         warnings.extend(sandbox_warning(&facts));
         if let Some(metrics) = metrics {
             metrics.serve(request.dir().to_owned());
@@ -471,6 +472,14 @@ fn read_only_warning(options: &Options, facts: &Facts) -> Option<String> {
 fn volatile_warning(facts: &Facts) -> Option<String> {
     let warning = "in the host's memory (tmpfs): fsync makes nothing durable, all of it is lost when the machine stops";
     facts.volatile.then(|| warning.to_owned())
+}
+
+fn quota_warning(options: &Options, facts: &Facts) -> Option<String> {
+    let asked = options.open.mount.quotas;
+    let has = |kind: &str| facts.quotas.iter().any(|counted| counted == kind);
+    let lacks = asked.user && !has("user") || asked.group && !has("group");
+    let warning = "some limits are not enforced: the image lacks their quota, which `uext4 tune -Q usrquota,grpquota` enables";
+    lacks.then(|| warning.to_owned())
 }
 
 fn sandbox_warning(facts: &Facts) -> Option<String> {

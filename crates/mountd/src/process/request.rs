@@ -139,6 +139,8 @@ pub struct Facts {
     pub write_protected: bool,
     /// It can be written, and is lost when the machine stops: it lies in the host's memory.
     pub volatile: bool,
+    /// Kinds of owners whose usage is counted, by name.
+    pub quotas: Vec<String>,
     /// It has rings, so that requests can come over io_uring.
     pub rings: bool,
     /// The rights that the server has dropped; `None` if the request forbids that.

@@ -23,7 +23,7 @@ use std::thread;
 use tracing::level_filters::LevelFilter;
 use uext4::unstable::mqueue::{IpcNamespace, MqueueType};
 use uext4::unstable::{BackupSuperblock, FileSystem, SetAttr};
-use uext4::{BlockDevice, BlockError, Caller, FileKind, Filesystem, ImageFiles};
+use uext4::{BlockDevice, BlockError, Caller, FileKind, Filesystem, ImageFiles, QuotaKind};
 use uext4_fuse::{Negotiated, ServeOptions, Stopper, TransportResources};
 
 /// What is served.
@@ -39,6 +39,15 @@ impl Content {
             Content::Image(fs) => fs.is_read_only(),
             Content::Queues(_) => false,
         }
+    }
+
+    /// Kinds of owners whose usage is counted.
+    fn quotas(&self) -> Vec<QuotaKind> {
+        let kept = |kind: &QuotaKind| match self {
+            Content::Image(fs) => fs.quotas(*kind).is_some(),
+            Content::Queues(_) => false,
+        };
+        QuotaKind::ALL.into_iter().filter(kept).collect()
     }
 
     /// Makes all of it durable that can be.
@@ -116,6 +125,12 @@ pub fn run() -> Result<(), Failure> {
         write_protected: opened.write_protected,
         volatile: opened.volatile && !opened.content.is_read_only(),
         rings: opened.resources.has_rings(),
+        quotas: opened
+            .content
+            .quotas()
+            .iter()
+            .map(|kind| kind.name().to_owned())
+            .collect(),
         confinement: opened.confinement.clone(),
     };
     channel.send(&FromServer::Ready(facts), None)?;

@@ -2,7 +2,7 @@
 
 use crate::size;
 use uext4::unstable::BuildOptions;
-use uext4::unstable::ondisk::Incompat;
+use uext4::unstable::ondisk::{Incompat, RoCompat};
 use uext4::{ErrorsBehaviour, QuotaKind};
 use uuid::Uuid;
 
@@ -94,7 +94,7 @@ impl Extended {
                 }
                 _ => {
                     let known = "root_owner[=UID:GID], hash_seed=UUID, encoding=utf8, encoding_flags=strict|no-strict, \
-                                 stride=BLOCKS, stripe_width=BLOCKS, quotatype=KINDS, \
+                                 stride=BLOCKS, stripe_width=BLOCKS, quotatype=usrquota:grpquota:prjquota, \
                                  lazy_itable_init=, lazy_journal_init=, discard, nodiscard";
                     return Err(unknown(name, known));
                 }
@@ -109,6 +109,11 @@ impl Extended {
         options.hash_seed = self.hash_seed.or(options.hash_seed);
         if self.quota_kinds.is_some() {
             options.quota_kinds.clone_from(&self.quota_kinds);
+            options.features.ro_compat.insert(RoCompat::QUOTA);
+            let projects = self.quota_kinds.iter().flatten();
+            if projects.copied().any(|kind| kind == QuotaKind::Project) {
+                options.features.ro_compat.insert(RoCompat::PROJECT);
+            }
         }
         options.stride = self.stride.unwrap_or(options.stride);
         options.stripe_width = self.stripe_width.unwrap_or(options.stripe_width);
@@ -123,9 +128,9 @@ impl Extended {
 fn quota_kinds(list: &str) -> Result<Vec<QuotaKind>, String> {
     let kinds = list.split([':', ' ']).filter(|word| !word.is_empty());
     let kinds = kinds.map(|word| match word {
-        "usrquota" => Ok(QuotaKind::User),
-        "grpquota" => Ok(QuotaKind::Group),
-        "prjquota" => Ok(QuotaKind::Project),
+        "usr" | "usrquota" => Ok(QuotaKind::User),
+        "grp" | "grpquota" => Ok(QuotaKind::Group),
+        "prj" | "prjquota" => Ok(QuotaKind::Project),
         _ => Err(format!(
             "`quotatype={list}`: give usrquota, grpquota, prjquota, a colon between them"
         )),

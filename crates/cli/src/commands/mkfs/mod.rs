@@ -143,7 +143,7 @@ pub struct Args {
     /// Directory that the superblock names as the last mount point
     #[arg(long, short = 'M', value_name = "DIR", default_value = "")]
     last_mounted: String,
-    /// Extended options: root_owner[=UID:GID], hash_seed=UUID, encoding=, encoding_flags=, stride=, stripe_width=, and more that change nothing
+    /// Extended options: root_owner[=UID:GID], hash_seed=UUID, encoding=, encoding_flags=, stride=, stripe_width=, quotatype=usrquota:grpquota:prjquota, and more that change nothing
     #[arg(long, short = 'E', value_name = "LIST", value_parser = Extended::parse)]
     extended: Vec<Extended>,
     /// What to fill the image from: a directory, a tar archive (- is standard input), a container image, another image; several are put

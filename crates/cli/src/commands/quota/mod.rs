@@ -17,6 +17,7 @@ use clap::Subcommand;
 ///
 /// The image has the feature quota (`uext4 mkfs -O quota`, `uext4 tune -O quota`; for projects also project). What each owner has
 /// is counted in any case; limits are enforced where it is mounted with -o usrquota, grpquota or prjquota.
+/// IMAGE is not mounted: FUSE has no quotactl(2).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     uext4 quota report disk.img                     users with anything\n  \

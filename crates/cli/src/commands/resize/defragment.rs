@@ -5,7 +5,7 @@ use crate::bar::Bar;
 use crate::commands::walk::{Met, Next, walk};
 use crate::endpoint::Image;
 use crate::{diagnostics, images, interrupt, show};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::io::Write;
@@ -24,6 +24,9 @@ struct Done {
     moved: u64,
     /// Of these the ones that can't be.
     left: u64,
+    /// Why the first of those can't.
+    #[serde(skip)]
+    why: Option<uext4::Error>,
     pieces_before: usize,
     pieces_after: usize,
 }
@@ -54,6 +57,9 @@ pub fn run(args: &Args, path: &Path) -> Result<()> {
     let closed = fs.unmount();
     walked?;
     closed.map_err(|e| diagnostics::opening(&args.image, &e))?;
+    if let Some(why) = done.why.take_if(|_| done.left == done.files) {
+        bail!("{}: no file can be moved: {why}", args.image.display());
+    }
     if args.json {
         return show::json(&done);
     }
@@ -70,6 +76,7 @@ impl Done {
             Ok(moved) => moved,
             Err(e) if e.errno() == Errno::EOPNOTSUPP => {
                 self.left += 1;
+                self.why.get_or_insert(e);
                 return Ok(());
             }
             Err(e) => return Err(image.fail(&met.path, e)),
@@ -89,6 +96,7 @@ impl std::fmt::Display for Done {
             left,
             pieces_before,
             pieces_after,
+            ..
         } = self;
         write!(f, "{moved} of {files} files moved")?;
         write!(f, ", in {pieces_after} pieces, before {pieces_before}")?;
