@@ -19,7 +19,15 @@ umount /mnt
 echo done: all
 ";
 /// Directories whose mode is supported, and others.
-const READ: [&str; 5] = ["folds", "folds-hashed", "folds-cbc", "folds-ino64", "cbc"];
+const READ: [&str; 7] = [
+    "folds",
+    "folds-hashed",
+    "folds-cbc",
+    "folds-ino64",
+    "cbc",
+    "adiantum",
+    "direct",
+];
 const NOT_READ: [&str; 2] = ["adiantum", "direct"];
 
 fn calls(dir: &Path) -> Result<PathBuf> {

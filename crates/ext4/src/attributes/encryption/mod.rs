@@ -290,8 +290,7 @@ mod tests {
         short.extend([7; 16]);
         let (unsupported, damage) = (Errno::EOPNOTSUPP, Errno::EUCLEAN);
         for (at, (value, refusal)) in [
-            (of_names(10), unsupported),
-            (of_names(9), unsupported),
+            (of_names(7), unsupported),
             (context(9, 4, 0, key), unsupported),
             (of_names(8), unsupported),
             (of_names(0), unsupported),
