@@ -12,10 +12,12 @@
 //! | `key_ring` | master keys, the ciphers that follow from them |
 //! | `derivation` | keys from a master key |
 //! | `ciphers` | the ciphers of an inode, their vectors |
+//! | `adiantum` | Adiantum |
 //! | `block_modes` | AES as XTS, CBC, and CBC with stealing |
 //!
 //! Source: Linux documentation, filesystems/fscrypt.
 
+mod adiantum;
 mod block_modes;
 mod ciphers;
 mod derivation;

@@ -290,8 +290,7 @@ mod tests {
         short.extend([7; 16]);
         let (unsupported, damage) = (Errno::EOPNOTSUPP, Errno::EUCLEAN);
         for (at, (value, refusal)) in [
-            (of_names(10), unsupported),
-            (of_names(9), unsupported),
+            (of_names(7), unsupported),
             (context(9, 4, 0, key), unsupported),
             (of_names(8), unsupported),
             (of_names(0), unsupported),
@@ -377,7 +376,10 @@ mod tests {
             (context(1, 0, 13, key), Err(Errno::EOPNOTSUPP)),
             (context(1, 0, 64, key), Err(Errno::EOPNOTSUPP)),
             (context(1, 0, 255, key), Err(Errno::EOPNOTSUPP)),
-            (context(9, 0, 0, key), Err(Errno::EOPNOTSUPP)),
+            (context(7, 0, 0, key), Err(Errno::EOPNOTSUPP)),
+            (context(9, 0, 0, key), Ok(100)),
+            (context(9, 4, 0, key), Ok(100)),
+            (context(10, 0, 0, key), Err(Errno::EOPNOTSUPP)),
             (context(4, 0, 0, key), Err(Errno::EOPNOTSUPP)),
             (context(1, 4, 0, key), Err(Errno::EOPNOTSUPP)),
             (context(1, 0x18, 0, key), Err(Errno::EUCLEAN)),
