@@ -332,4 +332,12 @@ pub const wrong: &[Line] = &[
         "mke2fs -q -t ext4 t.img 16M; debugfs -w -R 'feature needs_recovery' t.img; debugfs -w -R 'set_super_value state 0' t.img",
         "resize2fs t.img 32M; echo $?",
     ),
+    equal(
+        MADE,
+        "tune2fs -c 16001 t.img >/dev/null 2>&1; echo $?; tune2fs -c random t.img >/dev/null; tune2fs -l t.img | grep -cE 'Maximum mount count: +([23][0-9]|40)$'; tune2fs -c 7 t.img; dumpe2fs -m t.img; echo $?; mke2fs -F -q -O inline_data -I 128 t.img 2>/dev/null; echo $?",
+    ),
+    equal(
+        "mke2fs -q -b 1024 t.img 16M",
+        "e2fsck -fn -b 1 t.img >/dev/null 2>&1; echo $?",
+    ),
 ];

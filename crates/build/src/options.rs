@@ -223,6 +223,15 @@ impl MkfsOptions {
             let why = "a power of two from 128 to the block size";
             return Err(MkfsError::option("inode size", inode, why));
         }
+        if inode == 128
+            && self
+                .features
+                .incompat
+                .contains(uext4_ondisk::Incompat::INLINE_DATA)
+        {
+            let why = "at least 256 with inline_data";
+            return Err(MkfsError::option("inode size", inode, why));
+        }
         if let Some(verity) = &self.verity {
             verity::check(verity, self.block_size)?;
         }

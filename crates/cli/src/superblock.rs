@@ -22,6 +22,15 @@ pub fn asked_for() -> Option<u64> {
     BLOCK.get().copied()
 }
 
+/// The same, unless that is the block of the superblock itself, which is sound.
+pub fn backup_asked_for(device: &dyn BlockDevice) -> Option<u64> {
+    let is_first = |block: &u64| {
+        let sb = read_superblock(device);
+        sb.is_ok_and(|sb| u64::from(sb.geometry.first_data_block) == *block)
+    };
+    asked_for().filter(|block| !is_first(block))
+}
+
 /// The device of an image.
 pub struct Opened {
     /// The device, with a backup in place of its superblock if that is damaged or another was asked for.
@@ -62,7 +71,7 @@ fn open_unless(
     is_left_alone: impl Fn(&dyn BlockDevice) -> bool,
 ) -> Result<Opened, OpenError> {
     let device = device::open(image, options).map_err(OpenError::Device)?;
-    let at = asked_for();
+    let at = backup_asked_for(&*device);
     let is_damaged = read_superblock(&*device).is_err() && !is_left_alone(&*device);
     let found = match is_damaged || at.is_some() {
         true => BackupSuperblock::find(Arc::clone(&device), at),

@@ -65,7 +65,7 @@ pub fn run(program: &Program) -> Result<u8> {
         let mmp = mmp_text(&view);
         return match mmp {
             Some(text) => Ok(out.write_all(text.as_bytes()).map(|()| 0)?),
-            None => Err(exit(1, "dumpe2fs: MMP feature not enabled.")),
+            None => Err(exit(2, "dumpe2fs: MMP feature not enabled.")),
         };
     }
     if words.has('g') {

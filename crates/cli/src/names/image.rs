@@ -65,7 +65,7 @@ pub fn look_at(image: &Path) -> Result<Opened, Refused> {
 /// No image, or one that can't be read, or that is in use.
 pub fn open(image: &Path, options: &DeviceOptions) -> Result<Opened, Refused> {
     let opened = device::open(image, options).map_err(|e| of_device(image, e))?;
-    let device = match superblock::asked_for() {
+    let device = match superblock::backup_asked_for(&*opened) {
         None => opened,
         Some(block) => match BackupSuperblock::find(opened, Some(block)) {
             Some(found) => found.device,

@@ -109,6 +109,9 @@ fn asked(program: &Program, words: &Words, sb: &Superblock) -> Result<Asked> {
     Ok(asked)
 }
 
+/// The most mounts between checks.
+const MOUNTS_MAX: i16 = 16000;
+
 /// The error of a value that can't be.
 type Wrong<'a> = dyn Fn(&str, &str) -> anyhow::Error + 'a;
 
@@ -120,10 +123,13 @@ impl Asked {
     /// When the file system is checked, what happens about damage, and the reserved group: in the order of the original's lines.
     fn checks(&mut self, words: &Words, wrong: &Wrong<'_>) -> Result<()> {
         if let Some(text) = words.text('c') {
-            let mounts: i32 = text.parse().map_err(|_| wrong("mounts count", &text))?;
-            let mounts = if mounts == 0 { -1 } else { mounts };
-            let stored = i16::try_from(mounts).map_err(|_| wrong("mounts count", &text))?;
-            self.tuning.max_mounts = Some(stored.cast_unsigned());
+            let mounts = match text.parse::<i16>() {
+                Ok(0) => -1,
+                Ok(mounts) if mounts <= MOUNTS_MAX => mounts,
+                _ if text == "random" => 20 + i16::from(uuid::Uuid::new_v4().as_bytes()[0] % 21),
+                _ => return Err(wrong("mounts count", &text)),
+            };
+            self.tuning.max_mounts = Some(mounts.cast_unsigned());
             self.say(format_args!("Setting maximal mount count to {mounts}"));
         }
         if let Some(text) = words.text('C') {
