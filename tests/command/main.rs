@@ -12,6 +12,7 @@ mod dump;
 mod examples;
 mod export;
 mod guards;
+mod guides;
 mod huge_images;
 mod image_names;
 mod install;

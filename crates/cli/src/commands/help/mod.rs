@@ -1,7 +1,9 @@
 //! `uext4 help`: commands by what they are for, and topics.
 
 mod meanings;
+mod topics;
 
+use self::topics::TOPICS;
 use crate::near_names;
 use anyhow::{Result, bail};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -15,7 +17,7 @@ use std::io::Write as _;
     after_help = "Examples:\n  uext4 help cp\n  uext4 help patterns     how files in images are named"
 )]
 pub struct Args {
-    /// A command, or a topic: patterns, mounting, servers, building, scripting
+    /// A command, or a topic; `uext4 help` lists both
     words: Vec<String>,
 }
 
@@ -62,35 +64,6 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// The topics.
-const TOPICS: [(&str, &str, &str); 5] = [
-    (
-        "patterns",
-        "naming files in images",
-        include_str!("patterns.txt"),
-    ),
-    (
-        "mounting",
-        "mounting without root",
-        include_str!("mounting.txt"),
-    ),
-    (
-        "servers",
-        "images in S3, in Ceph and on NBD servers",
-        include_str!("servers.txt"),
-    ),
-    (
-        "building",
-        "images from directories",
-        include_str!("building.txt"),
-    ),
-    (
-        "scripting",
-        "exit codes and JSON",
-        include_str!("scripting.txt"),
-    ),
-];
-
 /// The command line, with its commands in groups.
 pub fn command() -> Command {
     let command = crate::Cli::command();
@@ -120,8 +93,8 @@ fn list(command: &Command) -> String {
         text.push('\n');
     }
     let _ = writeln!(text, "{style}Topics:{style:#} uext4 help TOPIC");
-    for (name, about, _) in TOPICS {
-        let _ = writeln!(text, "  {name:<12} {about}");
+    for topic in TOPICS {
+        let _ = writeln!(text, "  {:<12} {}", topic.name, topic.about);
     }
     text.push('\n');
     text
@@ -216,9 +189,9 @@ fn print_and_exit(e: &clap::Error) -> ! {
 pub fn run(args: &Args) -> Result<()> {
     let mut out = std::io::stdout().lock();
     if let [topic] = &*args.words
-        && let Some((.., text)) = TOPICS.iter().find(|(name, ..)| name == topic)
+        && let Some(topic) = TOPICS.iter().find(|other| other.name == topic)
     {
-        return Ok(out.write_all(text.as_bytes())?);
+        return Ok(out.write_all(topic.text().as_bytes())?);
     }
     let mut command = command();
     // Gives each its full name.
@@ -258,9 +231,10 @@ mod tests {
     /// What has lines of its own is not wrapped well.
     #[test]
     fn texts_fit_a_terminal() {
-        let mut texts = TOPICS
-            .map(|(name, _, text)| (name.to_owned(), text.to_owned()))
-            .to_vec();
+        let mut texts: Vec<_> = TOPICS
+            .iter()
+            .map(|topic| (topic.name.to_owned(), topic.text()))
+            .collect();
         let mut commands = vec![command()];
         while let Some(command) = commands.pop() {
             let after = [command.get_after_help(), command.get_after_long_help()];
