@@ -50,6 +50,7 @@ mod size;
 mod superblock;
 mod time_format;
 mod timestamp;
+mod undecrypted;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
