@@ -19,7 +19,7 @@ umount /mnt
 echo done: all
 ";
 /// Directories that Debian's kernel makes; it has no HCTR2.
-const MADE: [&str; 7] = [
+const MADE: [&str; 10] = [
     "folds",
     "folds-hashed",
     "folds-cbc",
@@ -27,7 +27,13 @@ const MADE: [&str; 7] = [
     "cbc",
     "adiantum",
     "direct",
+    "v1",
+    "v1-cbc",
+    "v1-direct",
 ];
+
+/// What the policies of version 1 have for the key.
+const DESCRIPTOR: [u8; 8] = *b"\xfeother\0\x01";
 
 fn calls(dir: &Path) -> Result<PathBuf> {
     let program = dir.join("calls");
@@ -179,14 +185,26 @@ fn encrypted_names_are_those_of_the_kernel_in_directories_that_ignore_case_too()
     drop(fs);
 
     let keys = KeyRing::new();
-    keys.add(&encrypted::key()).context("the key's length")?;
+    keys.add_as(&encrypted::key(), Some(DESCRIPTOR))
+        .context("the key's length")?;
     let fs = mounted(&image, &keys);
     for (name, count) in &made {
         read(&fs, name, *count)?;
     }
     fs.unmount()?;
     drop(fs);
-    remove_all(&image, &keys, &["folds-hashed", "folds-cbc", "adiantum"])?;
-    let rest = ["folds", "folds-ino64", "cbc", "direct"];
+    remove_all(
+        &image,
+        &keys,
+        &["folds-hashed", "folds-cbc", "adiantum", "v1"],
+    )?;
+    let rest = [
+        "folds",
+        "folds-ino64",
+        "cbc",
+        "direct",
+        "v1-cbc",
+        "v1-direct",
+    ];
     remove_all(&image, &KeyRing::new(), &rest)
 }

@@ -3,7 +3,7 @@
 use crate::location::{self, InImage};
 use crate::quoted::{self, quoted};
 use crate::superblock::{self, OpenError};
-use crate::{device, interrupt, near_names, probe, show};
+use crate::{device, interrupt, near_names, probe, show, undecrypted};
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -134,6 +134,11 @@ pub fn changing(fs: &Filesystem, at: &InImage, e: Error) -> anyhow::Error {
         && e == Errno::ENOENT
     {
         return anyhow::anyhow!("{at}: is a link to {target}, which does not exist");
+    }
+    if e == Errno::ENOENT
+        && let Some(why) = undecrypted::why(fs, at)
+    {
+        return anyhow::anyhow!("{at}: {e}: {why}");
     }
     if e == Errno::ENOENT
         && let Some(near) = near_names::in_image(fs, &at.path)

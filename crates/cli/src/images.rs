@@ -4,9 +4,10 @@ use crate::endpoint::{Endpoint, Image, Mounted, Target};
 use crate::location::{InImage, Location};
 use crate::{device, diagnostics, expand, failures, interrupt, mode, show, superblock};
 use anyhow::{Context, Result};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +16,7 @@ use uext4::unstable::ondisk::Incompat;
 use uext4::{
     BlockDevice, Caller, DeviceId, DeviceOptions, Edit, Filesystem, ImageName, ImageOptions,
 };
-use uext4_mountd::encryption_keys::RawKey;
+use uext4_mountd::encryption_keys::{RawKey, split_descriptor};
 use uext4_mountd::{second_mount, stats};
 
 /// Where the journal of images is that have it on another device.
@@ -52,25 +53,32 @@ pub fn keys() -> &'static [RawKey] {
     KEYS.get().map_or(&[], Vec::as_slice)
 }
 
-/// The key that is all of a file; that of the standard input if it is `-`.
+/// The key that is all of a file; that of the standard input if it is `-`. The descriptor may be before the file, with a colon.
 ///
 /// # Errors
 /// The file can't be read, or has another length than keys.
 pub fn read_key(file: &Path) -> Result<RawKey> {
+    let (descriptor, file) = split_descriptor(file.as_os_str().as_bytes());
+    let file = Path::new(OsStr::from_bytes(file));
     let opened: Box<dyn Read> = match file == Path::new("-") {
         true => Box::new(std::io::stdin()),
         false => Box::new(File::open(file).map_err(|e| diagnostics::on_host(file, e))?),
     };
     let key = RawKey::read(opened).map_err(|e| diagnostics::on_host(file, e))?;
-    key.with_context(|| format!("{}: an encryption key has 16 to 64 bytes", file.display()))
+    let key =
+        key.with_context(|| format!("{}: an encryption key has 16 to 64 bytes", file.display()))?;
+    Ok(key.named(descriptor))
 }
 
 /// The options with the keys that were read.
 fn with_keys(options: ImageOptions) -> Result<ImageOptions> {
     let mut keys = keys().iter();
-    Ok(keys.try_fold(options, |options, key| {
-        options.encryption_key(key.as_bytes())
-    })?)
+    Ok(
+        keys.try_fold(options, |options, key| match key.descriptor() {
+            None => options.encryption_key(key.as_bytes()),
+            Some(descriptor) => options.encryption_key_named(key.as_bytes(), descriptor),
+        })?,
+    )
 }
 
 /// Whether an image was opened to be changed.

@@ -50,6 +50,7 @@ mod size;
 mod superblock;
 mod time_format;
 mod timestamp;
+mod undecrypted;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
@@ -94,8 +95,8 @@ struct Options {
     /// Where the journal is, of an image that has it on another device
     #[arg(long, global = true, value_name = "DEVICE", help_heading = GLOBAL)]
     journal: Option<PathBuf>,
-    /// Read an encryption key of files (fscrypt) from FILE, its raw bytes: several times for several keys; /dev/fd/N is a descriptor
-    #[arg(long, global = true, value_name = "FILE", action = clap::ArgAction::Append)]
+    /// Read an encryption key of files (fscrypt) from FILE, its raw bytes: several times for several keys. DESCRIPTOR, 16 digits, is what policies of version 1 have for it, if it does not follow from the key. /dev/fd/N is a file descriptor
+    #[arg(long, global = true, value_name = "[DESCRIPTOR:]FILE", action = clap::ArgAction::Append)]
     #[arg(help_heading = GLOBAL)]
     encryption_key: Vec<PathBuf>,
     /// Show how far the work is, also where standard error is not a terminal

@@ -9,13 +9,16 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use uext4::unstable::MASTER_KEY_BYTES;
-use uext4::unstable::ondisk::KeyName;
+use uext4::unstable::ondisk::{KeyDescriptor, KeyName};
+use uext4::unstable::{KeyRing, MASTER_KEY_BYTES};
 use zeroize::Zeroizing;
 
 /// The bytes of a key, which are overwritten when it is dropped, and which no message shows.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RawKey(Zeroizing<Vec<u8>>);
+pub struct RawKey {
+    bytes: Zeroizing<Vec<u8>>,
+    descriptor: Option<KeyDescriptor>,
+}
 
 impl RawKey {
     /// All that a file has; none if no key is that long.
@@ -36,12 +39,26 @@ impl RawKey {
             }
         }
         bytes.truncate(len);
-        Ok(MASTER_KEY_BYTES.contains(&len).then_some(RawKey(bytes)))
+        Ok(MASTER_KEY_BYTES.contains(&len).then_some(RawKey {
+            bytes,
+            descriptor: None,
+        }))
+    }
+
+    /// The same with another descriptor than the one that follows from the bytes, or with that if it is none.
+    #[must_use]
+    pub fn named(self, descriptor: Option<KeyDescriptor>) -> RawKey {
+        RawKey { descriptor, ..self }
+    }
+
+    /// The descriptor, if it does not follow from the bytes.
+    pub fn descriptor(&self) -> Option<KeyDescriptor> {
+        self.descriptor
     }
 
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        &self.bytes
     }
 }
 
@@ -80,7 +97,10 @@ pub enum KeyError {
 /// It is not a uext4 mount of an image.
 pub fn add(dir: &Path, key: &RawKey) -> Result<(), KeyError> {
     let mut question = Zeroizing::new(ADD_KEY.to_owned());
-    question.reserve(2 * key.as_bytes().len());
+    question.reserve(2 * key.as_bytes().len() + "0123456789abcdef:".len());
+    if let Some(descriptor) = key.descriptor {
+        question.push_str(&format!("{}:", KeyName::Descriptor(descriptor)));
+    }
     for byte in key.as_bytes() {
         question.extend(
             [byte >> 4, byte & 15].map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])),
@@ -109,22 +129,39 @@ fn change(dir: &Path, question: &str) -> Result<(), KeyError> {
     write_back(&dir, || {}).map_err(refusal)
 }
 
-/// The names of the keys of the mount at `dir`: a descriptor and an identifier for each.
+/// How a key of a mount is named.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct KeyNames {
+    /// By policies of version 2.
+    pub identifier: String,
+    /// By those of version 1.
+    pub descriptors: Vec<String>,
+}
+
+impl KeyNames {
+    /// Those of all keys of a ring.
+    pub(crate) fn of(keys: &KeyRing) -> Vec<KeyNames> {
+        let keys = keys.descriptors().into_iter();
+        keys.map(|(identifier, descriptors)| KeyNames {
+            identifier: identifier.to_string(),
+            descriptors: descriptors.iter().map(ToString::to_string).collect(),
+        })
+        .collect()
+    }
+}
+
+/// The names of the keys of the mount at `dir`.
 ///
 /// # Errors
 /// It is not a uext4 mount of an image, or does not answer.
-pub fn names(dir: &Path) -> Result<Vec<String>, KeyError> {
+pub fn names(dir: &Path) -> Result<Vec<KeyNames>, KeyError> {
     let dir = ours(dir)?;
     let found = stats::read_from_afar(&dir).map_err(|_| KeyError::Hung)?;
     let names = found
         .as_ref()
         .and_then(|all| all.pointer("/options/encryption_keys"));
-    let names = names.and_then(|names| names.as_array());
-    let names = names.ok_or_else(|| KeyError::Refused("its server has no keys".to_owned()))?;
-    Ok(names
-        .iter()
-        .filter_map(|name| name.as_str().map(str::to_owned))
-        .collect())
+    let names = names.and_then(|names| Vec::deserialize(names).ok());
+    names.ok_or_else(|| KeyError::Refused("its server has no keys".to_owned()))
 }
 
 fn ours(dir: &Path) -> Result<PathBuf, KeyError> {
@@ -157,6 +194,19 @@ pub(crate) fn from_hex(digits: &str) -> Option<Zeroizing<Vec<u8>>> {
     rest.is_empty().then_some(bytes)
 }
 
+/// A key, or whatever else follows, behind the descriptor that it begins with, if it does: 16 digits and a colon.
+pub fn split_descriptor(text: &[u8]) -> (Option<KeyDescriptor>, &[u8]) {
+    let descriptor = text.split_first_chunk::<16>().and_then(|(digits, rest)| {
+        let rest = rest.strip_prefix(b":")?;
+        let bytes = from_hex(std::str::from_utf8(digits).ok()?)?;
+        Some((bytes.as_slice().try_into().ok()?, rest))
+    });
+    match descriptor {
+        Some((descriptor, rest)) => (Some(descriptor), rest),
+        None => (None, text),
+    }
+}
+
 /// The name of a key that has these digits.
 pub(crate) fn key_name(digits: &str) -> Option<KeyName> {
     let bytes = from_hex(digits)?;
@@ -186,7 +236,30 @@ mod tests {
             assert_eq!(read.is_some(), is_key, "{len}");
         }
         let key = RawKey::read(&[7; 32][..]).expect("reads");
+        let named = key.clone().map(|key| key.named(Some([1; 8])));
+        assert_eq!(format!("{named:?}"), "Some(RawKey)");
         assert_eq!(format!("{key:?}"), "Some(RawKey)");
+    }
+
+    #[test]
+    fn a_descriptor_is_before_a_colon() {
+        let given = |text: &str| {
+            let (descriptor, rest) = split_descriptor(text.as_bytes());
+            (descriptor, String::from_utf8(rest.to_vec()).expect("text"))
+        };
+        let descriptor = Some([0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef]);
+        let (file, full) = ("key:1".to_owned(), "0123456789abcdef:key:1");
+        assert_eq!(given(full), (descriptor, file.clone()));
+        assert_eq!(given(&full.to_uppercase()).0, descriptor);
+        assert_eq!(given(&file), (None, file.clone()));
+        for whole in [
+            "",
+            "0123456789abcdef",
+            "0123456789abcdeg:key",
+            "./0123456789abcdef:key",
+        ] {
+            assert_eq!(given(whole), (None, whole.to_owned()));
+        }
     }
 
     #[test]

@@ -325,7 +325,23 @@ impl MkfsOptions {
     /// # Errors
     /// `EINVAL`: it has not 16 to 64 bytes.
     pub fn encryption_key(self, key: &[u8]) -> crate::Result<MkfsOptions> {
-        match self.keys.add(key) {
+        self.add_key(key, None)
+    }
+
+    /// The same, with the descriptor by which encryption policies of version 1 name the key, where that does not follow from it.
+    ///
+    /// # Errors
+    /// `EINVAL`: another length.
+    pub fn encryption_key_named(
+        self,
+        key: &[u8],
+        descriptor: [u8; 8],
+    ) -> crate::Result<MkfsOptions> {
+        self.add_key(key, Some(descriptor))
+    }
+
+    fn add_key(self, key: &[u8], descriptor: Option<[u8; 8]>) -> crate::Result<MkfsOptions> {
+        match self.keys.add_as(key, descriptor) {
             Some(_) => Ok(self),
             None => Err(Error::new(Errno::EINVAL).context("an encryption key has 16 to 64 bytes")),
         }

@@ -29,8 +29,17 @@ fn call(file: &File, request: c_ulong, arg: &mut [u8]) -> Result<()> {
     }
 }
 
-/// Adds a key: its identifier.
+/// What policies of version 1 have for the key.
+const DESCRIPTOR: [u8; 8] = *b"\xfeother\0\x01";
+
+/// Adds a key, with its descriptor, too: its identifier.
 fn add_key(top: &Path, raw: &[u8]) -> [u8; 16] {
+    let mut arg = vec![0; 80];
+    arg[0] = 1;
+    arg[8..16].copy_from_slice(&DESCRIPTOR);
+    arg[40] = raw.len() as u8;
+    arg.extend(raw);
+    call(&File::open(top).expect("open"), ADD_KEY, &mut arg).expect("a descriptor");
     let mut arg = vec![0; 80];
     arg[0] = 2;
     arg[40] = raw.len() as u8;
@@ -39,8 +48,8 @@ fn add_key(top: &Path, raw: &[u8]) -> [u8; 16] {
     arg[8..24].try_into().expect("an identifier")
 }
 
-/// Directories with a policy: whether it folds names, the number of its names, and the modes and flags.
-const POLICIES: [(&str, bool, usize, [u8; 3]); 8] = [
+/// Directories with a policy: whether it folds names, the number of its names, and the modes and flags. Those of version 1 are called so.
+const POLICIES: [(&str, bool, usize, [u8; 3]); 11] = [
     ("folds", true, 20, [1, 4, 3]),
     ("folds-hashed", true, 2000, [1, 4, 0]),
     ("folds-cbc", true, 20, [5, 6, 1]),
@@ -49,14 +58,22 @@ const POLICIES: [(&str, bool, usize, [u8; 3]); 8] = [
     ("hctr2", false, 20, [1, 10, 3]),
     ("adiantum", false, 400, [9, 9, 3]),
     ("direct", false, 20, [9, 9, 4 | 2]),
+    ("v1", false, 20, [1, 4, 0]),
+    ("v1-cbc", false, 20, [5, 6, 3]),
+    ("v1-direct", false, 20, [9, 9, 4 | 1]),
 ];
 
 fn make(path: &Path, folds: bool, modes: [u8; 3], key: [u8; 16]) -> Result<()> {
     fs::create_dir(path)?;
     let dir = File::open(path)?;
     let mut policy = [0; 24];
-    policy[..4].copy_from_slice(&[2, modes[0], modes[1], modes[2]]);
-    policy[8..].copy_from_slice(&key);
+    policy[1..4].copy_from_slice(&modes);
+    if path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"v1")) {
+        policy[4..12].copy_from_slice(&DESCRIPTOR);
+    } else {
+        policy[0] = 2;
+        policy[8..].copy_from_slice(&key);
+    }
     call(&dir, SET_POLICY, &mut policy)?;
     if folds {
         let mut flags = [0; 8];

@@ -31,7 +31,16 @@ fn a_command_reads_files_with_their_key() {
     assert_eq!(with_key(&["cat", "e.img:/v1/short"]), "a few bytes");
     let target = with_key(&["readlink", "e.img:/v2/link200"]);
     assert_eq!(target.trim_end(), "t".repeat(200));
-    mounted.refuses(&["cat", "e.img:/v2/short"], "e.img:/v2/short");
+    mounted.refuses(
+        &["cat", "e.img:/v2/short"],
+        "e.img:/v2 is encrypted, and its key is not there",
+    );
+    fs::write(mounted.path("wrong"), [1; 64]).unwrap();
+    let wrong = ["--encryption-key", "wrong", "cat", "e.img:/v2/short"];
+    mounted.refuses(&wrong, "e.img:/v2 is encrypted, and its key is not there");
+    let named = format!("{DESCRIPTOR}:wrong");
+    let wrong = ["--encryption-key", &named, "cat", "e.img:/v1/short"];
+    mounted.refuses(&wrong, "do not decrypt under the key that is given");
     let names = mounted.ok(&["find", "e.img:/v2", "-type", "f", "-size", "+0"]);
     let file = names.lines().next().unwrap();
     mounted.refuses(&["cat", file], "its key is not there");
@@ -83,7 +92,7 @@ fn a_mount_gets_and_loses_keys() {
     assert_eq!(mounted.ok(&["key", "status", "mnt"]), "");
 
     mounted.ok(&["key", "add", "mnt", "key"]);
-    let names = format!("{DESCRIPTOR}\n{IDENTIFIER}\n");
+    let names = format!("identifier {IDENTIFIER} descriptor {DESCRIPTOR}\n");
     assert_eq!(mounted.ok(&["key", "status", "e.img"]), names);
     assert!(shown());
     assert_eq!(list(), count);
@@ -118,4 +127,40 @@ fn a_mount_gets_and_loses_keys() {
     mounted.ok(&["umount", "mnt"]);
     oracle::fsck(&mounted.path("e.img")).unwrap();
     mounted.refuses(&["key", "status", "mnt"], "nothing is mounted there");
+}
+
+#[test]
+fn the_keys_of_a_mount_are_listed_with_their_descriptors() {
+    let mounted = require!(some MountedImage::new());
+    fs::write(mounted.path("key"), encrypted::key()).unwrap();
+    fs::write(mounted.path("short"), [1; 15]).unwrap();
+    mounted.ok(&["mkfs", "k.img", "16M", "-O", "encrypt"]);
+    let named = "0123456789ABCDEF:key";
+    mounted.ok(&["mount", "--encryption-key", named, "k.img", "mnt"]);
+    let other = "0123456789abcdef";
+    let status = || mounted.ok(&["key", "status", "mnt"]);
+    assert_eq!(
+        status(),
+        format!("identifier {IDENTIFIER} descriptor {other}\n")
+    );
+    mounted.ok(&["key", "add", "mnt", "key"]);
+    let both = format!("identifier {IDENTIFIER} descriptor {other} descriptor {DESCRIPTOR}\n");
+    assert_eq!(status(), both);
+    let json = mounted.ok(&["key", "status", "--json", "mnt"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let listed =
+        serde_json::json!([{"identifier": IDENTIFIER, "descriptors": [other, DESCRIPTOR]}]);
+    assert_eq!(json, listed);
+    mounted.refuses(
+        &["key", "add", "mnt", "0123456789abcdef:short"],
+        "16 to 64 bytes",
+    );
+    mounted.ok(&["key", "remove", "mnt", other]);
+    assert_eq!(status(), "");
+    mounted.ok(&["key", "add", "mnt", named]);
+    assert_eq!(
+        status(),
+        format!("identifier {IDENTIFIER} descriptor {other}\n")
+    );
+    mounted.ok(&["umount", "mnt"]);
 }

@@ -4,7 +4,7 @@ use crate::encryption::block_modes::BLOCK;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use hkdf::Hkdf;
 use sha2::{Digest, Sha512};
-use uext4_ondisk::{CipherMode, EncryptionContext, IvKind, KeyName};
+use uext4_ondisk::{CipherMode, EncryptionContext, IvKind, KeyDescriptor, KeyName};
 use zeroize::Zeroizing;
 
 /// What a key of version 2 is derived for.
@@ -31,17 +31,19 @@ impl MasterKey {
         MasterKey(Zeroizing::new(raw.to_vec()))
     }
 
-    /// The names by which policies of both versions find it.
-    pub(super) fn names(&self) -> [KeyName; 2] {
+    /// The name by which policies of version 1 find it, unless another is chosen for it.
+    pub(super) fn descriptor(&self) -> KeyDescriptor {
         let twice = Sha512::digest(Sha512::digest(&*self.0));
         let mut descriptor = [0; 8];
         descriptor.copy_from_slice(&twice[..8]);
+        descriptor
+    }
+
+    /// The name by which policies of version 2 find it.
+    pub(super) fn identifier(&self) -> KeyName {
         let mut identifier = [0; 16];
         self.expand(Purpose::Identifier, &[], &mut identifier);
-        [
-            KeyName::Descriptor(descriptor),
-            KeyName::Identifier(identifier),
-        ]
+        KeyName::Identifier(identifier)
     }
 
     fn expand(&self, purpose: Purpose, info: &[u8], key: &mut [u8]) {
@@ -116,7 +118,12 @@ mod tests {
     #[test]
     fn a_key_has_the_names_that_the_kernel_gives_it() {
         let raw: Vec<u8> = (0..64).map(|i| (i * 5 + 3) as u8).collect();
-        let names = MasterKey::new(&raw).names().map(|name| name.to_string());
+        let master = MasterKey::new(&raw);
+        let names = [
+            KeyName::Descriptor(master.descriptor()),
+            master.identifier(),
+        ];
+        let names = names.map(|name| name.to_string());
         assert_eq!(
             names,
             ["6c33af2d78f4fc3c", "d63209390f7570f12ed712554119f849"].map(str::to_owned)

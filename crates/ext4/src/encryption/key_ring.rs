@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use uext4_ondisk::{EncryptionContext, Ino, KeyName, NameHash, siphash};
+use uext4_ondisk::{EncryptionContext, Ino, KeyDescriptor, KeyName, NameHash, siphash};
 use uext4_sync::{Mutex, class};
 
 /// Bytes of a master key.
@@ -19,9 +19,15 @@ const CIPHERS_MAX: usize = 4096;
 /// Which inode a cipher is of: the number, as vectors may have it, the context, and what is encrypted.
 type CipherOf = (Ino, EncryptionContext, Encrypted, [u8; 16]);
 
+/// A master key, and its identifier, which is the same by whatever name it is found.
+struct Named {
+    master: MasterKey,
+    identifier: KeyName,
+}
+
 #[derive(Default)]
 struct Keys {
-    masters: BTreeMap<KeyName, Arc<MasterKey>>,
+    masters: BTreeMap<KeyName, Arc<Named>>,
     ciphers: HashMap<CipherOf, Arc<InodeCipher>>,
 }
 
@@ -78,36 +84,58 @@ impl KeyRing {
 
     /// Adds a master key: its names, for policies of version 1 and of version 2. None if its length is none of [`MASTER_KEY_BYTES`].
     pub fn add(&self, raw: &[u8]) -> Option<[KeyName; 2]> {
+        self.add_as(raw, None)
+    }
+
+    /// The same, with the descriptor that policies of version 1 have for it; none for the one that follows from the key. A key that had the descriptor
+    /// loses it.
+    pub fn add_as(&self, raw: &[u8], descriptor: Option<KeyDescriptor>) -> Option<[KeyName; 2]> {
         if !MASTER_KEY_BYTES.contains(&raw.len()) {
             return None;
         }
-        let master = Arc::new(MasterKey::new(raw));
-        let names = master.names();
+        let master = MasterKey::new(raw);
+        let identifier = master.identifier();
+        let descriptor = KeyName::Descriptor(descriptor.unwrap_or_else(|| master.descriptor()));
+        let names = [descriptor, identifier];
+        let named = Arc::new(Named { master, identifier });
         let mut keys = self.0.keys.lock();
         for name in names {
-            keys.masters.insert(name, Arc::clone(&master));
+            keys.masters.insert(name, Arc::clone(&named));
         }
+        keys.ciphers
+            .retain(|(_, context, ..), _| context.policy.key != descriptor);
         self.0.names.store(keys.sum(), Ordering::Relaxed);
         Some(names)
     }
 
-    /// Removes the key with a name, and with its other name. Whether it was there.
+    /// Removes the key with a name, and with its other names. Whether it was there.
     pub fn remove(&self, name: &KeyName) -> bool {
         let mut keys = self.0.keys.lock();
-        let Some(gone) = keys.masters.remove(name) else {
+        let Some(gone) = keys.masters.get(name).map(|named| named.identifier) else {
             return false;
         };
-        let names = gone.names();
-        keys.masters.retain(|name, _| !names.contains(name));
-        keys.ciphers
-            .retain(|(_, context, ..), _| !names.contains(&context.policy.key));
+        keys.masters.retain(|_, named| named.identifier != gone);
+        let Keys { masters, ciphers } = &mut *keys;
+        ciphers.retain(|(_, context, ..), _| masters.contains_key(&context.policy.key));
         self.0.names.store(keys.sum(), Ordering::Relaxed);
         true
     }
 
-    /// The names of all keys, two for each.
+    /// The names of all keys.
     pub fn names(&self) -> Vec<KeyName> {
         self.0.keys.lock().masters.keys().copied().collect()
+    }
+
+    /// The descriptors of each key, by its identifier.
+    pub fn descriptors(&self) -> BTreeMap<KeyName, Vec<KeyName>> {
+        let mut found = BTreeMap::<KeyName, Vec<KeyName>>::new();
+        for (name, named) in &self.0.keys.lock().masters {
+            let descriptors = found.entry(named.identifier).or_default();
+            if *name != named.identifier {
+                descriptors.push(*name);
+            }
+        }
+        found
     }
 
     /// Whether the key with this name is there.
@@ -120,9 +148,9 @@ impl KeyRing {
         let KeyName::Identifier(_) = context.policy.key else {
             return NameHash::default();
         };
-        let master = self.0.keys.lock().masters.get(&context.policy.key).cloned();
-        master.map_or_else(NameHash::default, |master| {
-            siphash(&master.dir_hash_key(context), fold)
+        let named = self.0.keys.lock().masters.get(&context.policy.key).cloned();
+        named.map_or_else(NameHash::default, |named| {
+            siphash(&named.master.dir_hash_key(context), fold)
         })
     }
 
@@ -139,14 +167,52 @@ impl KeyRing {
         if let Some(cipher) = keys.ciphers.get(&of) {
             return Ok(Some(Arc::clone(cipher)));
         }
-        let Some(master) = keys.masters.get(&context.policy.key) else {
+        let Some(named) = keys.masters.get(&context.policy.key) else {
             return Ok(None);
         };
-        let cipher = Arc::new(InodeCipher::new(master, context, ino, what, uuid)?);
+        let cipher = InodeCipher::new(&named.master, context, ino, what, uuid)?;
+        let cipher = Arc::new(cipher);
         if keys.ciphers.len() >= CIPHERS_MAX {
             keys.ciphers.clear();
         }
         keys.ciphers.insert(of, Arc::clone(&cipher));
         Ok(Some(cipher))
+    }
+}
+
+#[cfg(all(test, not(shuttle), not(loom)))]
+mod tests {
+    use super::*;
+
+    const OTHER: KeyDescriptor = [9; 8];
+
+    #[test]
+    fn a_key_is_found_by_each_of_its_descriptors_until_it_is_removed_by_one() {
+        let keys = KeyRing::new();
+        let [derived, identifier] = keys.add(&[3; 32]).expect("a key");
+        let other = KeyName::Descriptor(OTHER);
+        assert_eq!(
+            keys.add_as(&[3; 32], Some(OTHER)),
+            Some([other, identifier])
+        );
+        let mut both = vec![derived, other];
+        both.sort_unstable();
+        assert_eq!(keys.descriptors(), [(identifier, both)].into());
+        assert!(keys.remove(&other));
+        assert_eq!(keys.names(), []);
+        assert!(!keys.remove(&derived));
+        assert_eq!(keys, KeyRing::new());
+    }
+
+    #[test]
+    fn a_descriptor_is_of_the_key_that_was_added_last() {
+        let keys = KeyRing::new();
+        let [_, first] = keys.add_as(&[3; 32], Some(OTHER)).expect("a key");
+        let [other, second] = keys.add_as(&[4; 32], Some(OTHER)).expect("a key");
+        let listed = [(first, vec![]), (second, vec![other])];
+        assert_eq!(keys.descriptors(), listed.into());
+        assert!(keys.remove(&first));
+        assert!(keys.has(&other));
+        assert_eq!(keys.add_as(&[4; 15], Some(OTHER)), None);
     }
 }

@@ -74,7 +74,7 @@ impl MountRequest {
         let open = &mut options.open;
         for key in &self.keys {
             // The command has refused those of another length.
-            let _ = open.mount.keys.add(key.as_bytes());
+            let _ = open.mount.keys.add_as(key.as_bytes(), key.descriptor());
         }
         open.journal = open
             .journal

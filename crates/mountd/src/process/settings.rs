@@ -3,7 +3,7 @@
 //! # Locking
 //! One of them at a time (`remount`), over those of requests and of the file system.
 
-use crate::encryption_keys::{from_hex, key_name};
+use crate::encryption_keys::{KeyNames, from_hex, key_name, split_descriptor};
 use crate::options::Options;
 use crate::question::{ADD_KEY, Answer, FREEZE, REMOVE_KEY, Refusal, THAW, WRITE_BACK};
 use serde_json::{Value, json};
@@ -116,9 +116,10 @@ impl ImageSettings {
     }
 
     fn add_key(&self, digits: &str, requests: &dyn Requests) -> Answer {
-        let key =
-            from_hex(digits).ok_or_else(|| refused("the key is not in hexadecimal digits"))?;
-        let added = self.fs.volume.keys().add(&key);
+        let (descriptor, digits) = split_descriptor(digits.as_bytes());
+        let key = std::str::from_utf8(digits).ok().and_then(from_hex);
+        let key = key.ok_or_else(|| refused("the key is not in hexadecimal digits"))?;
+        let added = self.fs.volume.keys().add_as(&key, descriptor);
         added.ok_or_else(|| refused("a key has 16 to 64 bytes"))?;
         requests.begin_drop_cached();
         Ok(())
@@ -212,7 +213,7 @@ impl Settings for ImageSettings {
                 ErrorsBehaviour::RemountRo => "remount-ro",
                 ErrorsBehaviour::Panic => "panic",
             },
-            "encryption_keys": self.fs.volume.keys().names().iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "encryption_keys": KeyNames::of(self.fs.volume.keys()),
             "sync": options.sync,
             "dirsync": options.dirsync,
         })

@@ -244,7 +244,10 @@ impl Args {
     pub fn made_with(&self) -> Result<MkfsOptions> {
         let made = self.options(options(self)?);
         let mut keys = images::keys().iter();
-        Ok(keys.try_fold(made, |made, key| made.encryption_key(key.as_bytes()))?)
+        Ok(keys.try_fold(made, |made, key| match key.descriptor() {
+            None => made.encryption_key(key.as_bytes()),
+            Some(descriptor) => made.encryption_key_named(key.as_bytes(), descriptor),
+        })?)
     }
 
     /// What is made, of `build`.
