@@ -1,6 +1,7 @@
 //! The workspace's own rules: module cycles, sizes, bare locks, words.
 
 mod cycles;
+mod links;
 mod size;
 mod source;
 mod words;

@@ -144,5 +144,10 @@ pub use uext4_vfs::{
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// So do those of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../cli/topics/embedding.md")]
+struct Guide;
+
 #[cfg(test)]
 mod tests;
