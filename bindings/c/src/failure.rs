@@ -1,8 +1,8 @@
 //! The text of a thread's last failure, and the border that no panic crosses.
 
-use rust_uext4::{Errno, Error, MkfsError};
+use rust_uext4::{BlockError, CheckError, Errno, Error, MkfsError};
 use std::cell::RefCell;
-use std::ffi::{CString, c_char};
+use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 thread_local! {
@@ -15,13 +15,53 @@ pub struct Failure {
     text: String,
 }
 
+pub type Result<T> = std::result::Result<T, Failure>;
+
 impl Failure {
-    /// An argument that can't be.
-    pub fn argument(text: &str) -> Failure {
+    pub fn new(errno: i32, text: impl Into<String>) -> Failure {
         Failure {
-            errno: Errno::EINVAL,
-            text: text.to_owned(),
+            errno: Errno(errno),
+            text: text.into(),
         }
+    }
+
+    /// An argument that can't be.
+    pub fn argument(text: impl Into<String>) -> Failure {
+        Failure::new(libc::EINVAL, text)
+    }
+
+    /// An error that is made of others.
+    pub fn of(error: &(dyn std::error::Error + 'static)) -> Failure {
+        Failure {
+            errno: errno_of(error),
+            text: error.to_string(),
+        }
+    }
+}
+
+/// The number of the first error among the causes of `error` that has one; `EINVAL` otherwise: what the caller asks for can't be.
+fn errno_of(error: &(dyn std::error::Error + 'static)) -> Errno {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes
+        .into_iter()
+        .find_map(own_errno)
+        .unwrap_or(Errno::EINVAL)
+}
+
+fn own_errno(error: &(dyn std::error::Error + 'static)) -> Option<Errno> {
+    if let Some(error) = error.downcast_ref::<Error>() {
+        return Some(error.errno());
+    }
+    if let Some(error) = error.downcast_ref::<std::io::Error>() {
+        return error.raw_os_error().map(Errno);
+    }
+    match error.downcast_ref::<BlockError>()? {
+        BlockError::Busy { .. } => Some(Errno::EBUSY),
+        BlockError::ReadOnly { .. } => Some(Errno::EROFS),
+        BlockError::Image { .. } | BlockError::NotADevice { .. } => Some(Errno::EINVAL),
+        error => std::error::Error::source(error)
+            .is_none()
+            .then_some(Errno::EIO),
     }
 }
 
@@ -36,33 +76,27 @@ impl From<Error> for Failure {
 
 impl From<MkfsError> for Failure {
     fn from(error: MkfsError) -> Failure {
-        let errno = match &error {
-            MkfsError::NoSpace { .. } | MkfsError::NoInodes { .. } => Errno::ENOSPC,
-            other => of_host(other).unwrap_or(Errno::EINVAL),
-        };
-        Failure {
-            errno,
-            text: error.to_string(),
+        match &error {
+            MkfsError::NoSpace { .. } | MkfsError::NoInodes { .. } => {
+                Failure::new(libc::ENOSPC, error.to_string())
+            }
+            _ => Failure::of(&error),
         }
     }
 }
 
-/// The error number of the host's failure that caused `error`.
-fn of_host(error: &(dyn std::error::Error + 'static)) -> Option<Errno> {
-    std::iter::successors(Some(error), |error| error.source())
-        .find_map(|error| error.downcast_ref::<std::io::Error>()?.raw_os_error())
-        .map(Errno)
+impl From<CheckError> for Failure {
+    fn from(error: CheckError) -> Failure {
+        Failure::of(&error)
+    }
 }
 
-/// What `call` returns, or the negative errno of its failure, whose text stays for [`uext4_message`].
-pub fn border(call: impl FnOnce() -> Result<i64, Failure>) -> i64 {
+/// What `call` returns, or the negative errno of its failure, whose text [`uext4_message`] returns.
+pub fn border(call: impl FnOnce() -> Result<i64>) -> i64 {
     let failure = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => return value,
         Ok(Err(failure)) => failure,
-        Err(_) => Failure {
-            errno: Errno::EIO,
-            text: "a defect of the library ended the call".to_owned(),
-        },
+        Err(_) => Failure::new(libc::EIO, "a defect of the library ended the call"),
     };
     let text = CString::new(failure.text.replace('\0', " ")).unwrap_or_default();
     // A thread that ends has no message.
@@ -71,17 +105,9 @@ pub fn border(call: impl FnOnce() -> Result<i64, Failure>) -> i64 {
 }
 
 /// As [`border`], of calls that return 0.
-pub fn done(call: impl FnOnce() -> Result<(), Failure>) -> i32 {
+pub fn done(call: impl FnOnce() -> Result<()>) -> c_int {
     // Error numbers are small.
-    border(|| call().map(|()| 0)) as i32
-}
-
-/// The text of the last call of this thread that failed, "" before the first. It is valid until the thread's next call fails.
-#[unsafe(no_mangle)]
-pub extern "C" fn uext4_message() -> *const c_char {
-    MESSAGE
-        .try_with(|message| message.borrow().as_ptr())
-        .unwrap_or(c"".as_ptr())
+    border(|| call().map(|()| 0)) as c_int
 }
 
 /// The version of the library: "0.1.0".
@@ -89,4 +115,13 @@ pub extern "C" fn uext4_message() -> *const c_char {
 pub extern "C" fn uext4_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     VERSION.as_ptr().cast()
+}
+
+/// The text of the last call of this thread that failed, "" before the first. The string is valid until the thread's next call that
+/// fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn uext4_message() -> *const c_char {
+    MESSAGE
+        .try_with(|message| message.borrow().as_ptr())
+        .unwrap_or(c"".as_ptr())
 }
