@@ -42,8 +42,8 @@
 #               simulate, fuzz and age, sanitizers;
 #               about six hours
 # make docs     regenerates docs/LOCKING.md, docs/HABITS.md and the evidence in docs/TESTING.md; about a minute
-# make install  the command, man pages, completions, libuext4_mq.so and its header below PREFIX, /usr/local by default;
-#               about two minutes
+# make install  the command, man pages, completions, libuext4 and libuext4_mq.so with their headers below PREFIX, /usr/local by default;
+#               about three minutes
 # make install-e2fsprogs-names  links in DIR by which the installed command is mke2fs, e2fsck and the like; files that are there stay
 # make setup    installs the programs that the tests compare with, and prints which; a minute, nothing where they are there
 SHELL := /bin/bash
@@ -75,7 +75,7 @@ api:
 # BUILT names what Cargo built already, for packages and for `sudo make install BUILT=target/release`.
 install:
 ifndef BUILT
-	cargo build --release -p uext4-cli -p uext4-mq
+	cargo build --release -p uext4-cli -p uext4-mq -p uext4-c
 endif
 	tools/install.sh $(or $(BUILT),target/release) $(PREFIX)
 

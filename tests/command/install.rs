@@ -9,12 +9,35 @@ fn run(command: &mut Command) -> Output {
     output
 }
 
+/// Links an example as pkg-config says, and runs it with the library that is installed.
+fn programs_in_c_are_built(prefix: &Path) {
+    if !is_installed("cc") || !is_installed("pkg-config") {
+        eprintln!("skipped: no cc or no pkg-config");
+        return;
+    }
+    let lib = prefix.join("lib");
+    let flags = run(Command::new("pkg-config")
+        .args(["--cflags", "--libs", "uext4"])
+        .env("PKG_CONFIG_PATH", lib.join("pkgconfig")));
+    let flags = String::from_utf8(flags.stdout).expect("UTF-8");
+    let program = prefix.join("write_file");
+    let source = Path::new(built::WORKSPACE).join("examples/c/write_file.c");
+    let mut cc = Command::new("cc");
+    cc.arg(source).arg("-o").arg(&program);
+    run(cc.args(flags.split_whitespace()));
+    run(Command::new(program)
+        .arg(prefix.join("image"))
+        .env("LD_LIBRARY_PATH", lib));
+}
+
 #[test]
 fn everything_is_installed() {
     let command = built::command().expect("it builds");
     let library = built::preloaded_library().expect("it builds");
+    let for_c = built::c_library().expect("it builds");
+    let archive = for_c.with_extension("a");
     let from = tempfile::tempdir().expect("a directory");
-    for file in [command, library] {
+    for file in [command, library, for_c, archive.as_path()] {
         let name = file.file_name().expect("a name");
         std::os::unix::fs::symlink(file, from.path().join(name)).expect("a link");
     }
@@ -30,6 +53,7 @@ fn everything_is_installed() {
         |path: &str| std::fs::read_to_string(at(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
     assert!(at("lib/libuext4_mq.so").is_file());
     assert!(read("include/uext4_mq.h").contains("mq_open"));
+    programs_in_c_are_built(prefix.path());
     let help = run(Command::new(at("bin/uext4")).arg("help")).stdout;
     let help = String::from_utf8(help).expect("UTF-8");
     for name in ["mkfs", "mount", "check"] {

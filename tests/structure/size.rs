@@ -7,7 +7,7 @@ use crate::source::{self, SourceFile, workspace};
 
 const FILE_LINES_MAX: usize = 700;
 const FUNCTION_LINES_MAX: usize = 70;
-const PACKAGES_MAX: usize = 19;
+const PACKAGES_MAX: usize = 20;
 
 struct Functions<'a> {
     path: &'a str,
@@ -102,7 +102,7 @@ fn the_workspace_has_few_packages() {
     );
     let manifest = std::fs::read_to_string(workspace().join("Cargo.toml")).expect("Cargo.toml");
     assert!(
-        manifest.contains(r#"members = ["crates/*", "bench", "bindings/python"]"#),
+        manifest.contains(r#"members = ["crates/*", "bench", "bindings/c", "bindings/python"]"#),
         "count the new members here"
     );
 }

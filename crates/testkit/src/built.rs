@@ -22,6 +22,12 @@ pub fn preloaded_library() -> Result<&'static Path> {
     found(&LIBRARY)
 }
 
+/// The library `libuext4.so`, with `libuext4.a` beside it, as [`command`].
+pub fn c_library() -> Result<&'static Path> {
+    static LIBRARY: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| built("libuext4.so"));
+    found(&LIBRARY)
+}
+
 /// The directory of the programs in `examples/`, built as [`command`].
 pub fn examples() -> Result<&'static Path> {
     static EXAMPLES: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
