@@ -22,7 +22,7 @@
 # make tsan     the stress test under ThreadSanitizer, on nightly; about five minutes with its build
 # make asan     what has unsafe code under AddressSanitizer, on nightly: devices, transports, clients, a mounted server; about six minutes
 # make miri     the lock-free parts of crates/sync under Miri, on nightly, which it completes; about five minutes
-# make python   the wheel of the Python package, installed in a clean environment, with its tests and how reads scale with threads; PARQUET=1 with pandas;
+# make python   the wheel of the Python package, installed in a clean environment, with its tests and how reads scale with threads; PARQUET=1 with pandas, zarr, dask and S3;
 #               about four minutes with its build
 # make test-remote  images of Ceph and S3, on a cluster that it starts on this machine and whose packages it installs, and of NBD servers; about
 #               ten minutes with its build
@@ -42,6 +42,7 @@
 #               simulate, fuzz and age, sanitizers;
 #               about six hours
 # make docs     regenerates docs/LOCKING.md, docs/HABITS.md and the evidence in docs/TESTING.md; about a minute
+# make site     the documentation as a site, target/site, with links that lead somewhere; seconds, and five minutes where it installs mdbook
 # make install  the command, man pages, completions, libuext4 and libuext4_mq.so with their headers below PREFIX, /usr/local by default;
 #               about three minutes
 # make install-e2fsprogs-names  links in DIR by which the installed command is mke2fs, e2fsck and the like; files that are there stay
@@ -58,7 +59,7 @@ PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny api install install-e2fsprogs-names demo test python test-remote page check crash explore guest nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs setup
+.PHONY: quick deny api install install-e2fsprogs-names demo test python test-remote page check crash explore guest nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs site setup
 
 setup:
 	@tools/setup.sh
@@ -139,7 +140,7 @@ nightly: setup
 	PARQUET=1 $(MAKE) python
 	ALWAYS=1 $(MAKE) deny api
 	cargo test --release -p uext4-bench
-	$(MAKE) conflicts regress guest crash soak explore simulate fuzz age tsan asan miri
+	$(MAKE) site conflicts regress guest crash soak explore simulate fuzz age tsan asan miri
 
 bench: setup
 	$(BUILD_BENCH)
@@ -213,3 +214,7 @@ docs:
 	UEXT4_WRITE_DOCS=1 cargo test -p uext4-sync --lib class::tests::locking_md_is_current
 	UEXT4_WRITE_DOCS=1 cargo test -p uext4-testkit --lib evidence::tests::testing_md_is_current
 	UEXT4_WRITE_DOCS=1 cargo test -p uext4-testkit --test habits the_document_is_current
+
+site:
+	cargo build --release -p uext4-cli
+	@tools/site.sh target/release/uext4

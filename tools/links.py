@@ -14,6 +14,9 @@ class Page(html.parser.HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
+        # The page of what is not found begins at the root of a server.
+        if tag == "base":
+            return
         for name, value in attributes:
             if name in ("id", "name") and value:
                 self.places.add(value)

@@ -4,7 +4,7 @@
 set -euo pipefail
 uext4=$(realpath "$1")
 cd "$(dirname "$0")/.."
-version=0.5.0
+version=0.5.4
 mdbook=$(command -v mdbook || true)
 if [ -z "$mdbook" ]; then
   cargo install --quiet --locked --root target/mdbook "mdbook@$version"

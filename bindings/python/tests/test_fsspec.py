@@ -56,15 +56,3 @@ def test_threads_read_through_one_file_system(filled):
             thread.join()
         assert found == [b"x,y\n1,2\n3,4\n"] * 8
         fs.close()
-
-
-def test_pandas_reads_parquet_in_an_image(image_file):
-    pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
-    frame = pandas.DataFrame({"x": range(1000), "y": [str(i) for i in range(1000)]})
-    fs = Ext4FileSystem(str(image_file), mode="r+")
-    with fs.open("/t/x.parquet", "wb") as f:
-        frame.to_parquet(f)
-    fs.close()
-    read = pandas.read_parquet(f"ext4://t/x.parquet::file://{image_file}")
-    pandas.testing.assert_frame_equal(read, frame)
