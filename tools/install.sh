@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what Cargo built: the command, its manual pages and completions, the library of message queues and its
-# header, and uext4-bench if it was built.
+# header, the helpers of mount(8) and umount(8), the unit of systemd, and uext4-bench if it was built.
 # usage: install.sh BUILT PREFIX   BUILT: Cargo's directory of the profile; DESTDIR goes before PREFIX
 set -euo pipefail
 built=$1
@@ -26,3 +26,14 @@ completions() {
 completions bash bash-completion/completions/uext4
 completions zsh zsh/site-functions/_uext4
 completions fish fish/vendor_completions.d/uext4.fish
+
+# What mount(8), umount(8) and systemd start. The first two look in /sbin alone.
+packaging=$(dirname "$0")/../packaging
+mkdir -p "$root/sbin"
+for helper in mount.fuse.uext4 umount.fuse.uext4; do
+  ln -sfn ../bin/uext4 "$root/sbin/$helper"
+  echo "$root/sbin/$helper"
+  place 644 "$packaging/mount.fuse.uext4.8" "$root/share/man/man8/$helper.8"
+done
+sed "s|@PREFIX@|$2|" "$packaging/uext4@.service" >"$work/unit"
+place 644 "$work/unit" "$root/lib/systemd/system/uext4@.service"
