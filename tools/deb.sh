@@ -86,7 +86,10 @@ Description: ext4 in user space
  libuext4_mq.so has mq_open(3) and the other calls on message queues of mounts.
 END
 (cd "$root" && find usr lib -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
-# Rust's libraries need no initialisation; ldconfig has to find them.
+for library in "$root/usr/lib/$multiarch"/lib*.so.*; do
+  name=$(basename "$library")
+  echo "${name%%.so.*} ${name##*.so.} uext4 (>= $version)"
+done >"$root/DEBIAN/shlibs"
 echo 'activate-noawait ldconfig' >"$root/DEBIAN/triggers"
 find "$root" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
 package=$to/uext4_${version}_$arch.deb

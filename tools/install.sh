@@ -12,7 +12,8 @@ place() {
 }
 place 755 "$built/uext4" "$root/bin/uext4"
 if [ -x "$built/uext4-bench" ]; then place 755 "$built/uext4-bench" "$root/bin/uext4-bench"; fi
-place 755 "$built/libuext4_mq.so" "$root/lib/libuext4_mq.so"
+place 755 "$built/libuext4_mq.so" "$root/lib/libuext4_mq.so.0"
+ln -sf libuext4_mq.so.0 "$root/lib/libuext4_mq.so"
 place 644 "$header" "$root/include/uext4_mq.h"
 
 work=$(mktemp -d)
