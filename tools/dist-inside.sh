@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What dist-check.sh runs inside the minimal system.
 # usage: dist-inside.sh debian             installs, tries and removes the package in /root
-#        dist-inside.sh mount TRANSPORT    mounts /root/tree.img by the static program in /root
+#        dist-inside.sh mount TRANSPORT    makes and mounts /root/mounted.img by the static program in /root
 set -euo pipefail
 # Waits until nothing serves a mount: umount(8) returns before.
 served() { cat /proc/[0-9]*/comm 2>/dev/null | grep -c '^uext4' || true; }
@@ -47,16 +47,18 @@ debian() {
 }
 
 mounted() {
+  local docs=/usr/share/zsh
   mkdir -p /tmp/dir
-  /root/uext4 mount -o "transport=$1" /root/tree.img /tmp/dir
+  /root/uext4 mkfs -q --force /root/mounted.img --size 256M
+  /root/uext4 mount -o "transport=$1" /root/mounted.img /tmp/dir
   grep -q ' /tmp/dir fuse.uext4 ' /proc/mounts
-  # What was asked for is what is used.
-  /root/uext4 stats /tmp/dir | grep -i transport || true
-  [ "$(cat /tmp/dir/sub/file)" = content ]
-  cp -a /usr/share/doc/base-files /tmp/dir/
-  diff -r /usr/share/doc/base-files /tmp/dir/base-files
+  /root/uext4 stats /tmp/dir | grep -i transport
+  cp -a "$docs" /tmp/dir/copy
+  diff -r "$docs" /tmp/dir/copy
+  # A panic or a call that the sandbox refuses ends or cripples the server.
+  /root/uext4 freeze /tmp/dir && /root/uext4 thaw /tmp/dir || [ "$1" = uring ]
   /root/uext4 umount /tmp/dir
-  /root/uext4 check /root/tree.img
+  /root/uext4 check /root/mounted.img
 }
 
 case $1 in

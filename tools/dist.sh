@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Makes what a release consists of, in target/dist: the same bytes from the same commit, whichever machine it is on.
-# usage: dist.sh [PART...]   source, static, oci, deb, wheel, sbom; all of them without names. PROFILE is that of the builds, release by default
+# usage: dist.sh [PART...]   source, crates, static, oci, deb, wheel, sbom; all of them without names. PROFILE is that of the builds, release by default
 #
 # | file | is |
 # | --- | --- |
 # | uext4-VERSION.tar.gz | the source |
+# | crates/ | the crates for crates.io; `order` names them in the order in which they are published |
 # | uext4-VERSION-ARCH-linux-static | the command as one static program |
 # | uext4-VERSION-ARCH-oci.tar | a container image that has that program alone, an archive of an OCI layout |
 # | uext4_VERSION_ARCH.deb | the Debian package |
@@ -13,7 +14,7 @@
 # | SHA256SUMS | their sums |
 set -euo pipefail
 cd "$(dirname "$0")/.."
-parts=${*:-source static oci deb wheel sbom}
+parts=${*:-source crates static oci deb wheel sbom}
 if [ -n "$(git status --porcelain)" ] && [ -z "${DIRTY-}" ]; then
   echo "dist: files differ from the commit; commit them, or DIRTY=1 for packages that nobody can make again" >&2
   exit 1
@@ -47,6 +48,14 @@ if wanted source; then
   git archive --format=tar --prefix="uext4-$version/" HEAD | gzip -9n >"$dist/uext4-$version.tar.gz"
 fi
 
+if wanted crates; then
+  mkdir -p "$dist/crates"
+  tools/publish_order.py >"$dist/crates/order"
+  mapfile -t names < <(sed 's/^/-p\n/' "$dist/crates/order")
+  cargo package --quiet --locked --no-verify ${DIRTY:+--allow-dirty} --target-dir "$work/package" "${names[@]}"
+  cp -t "$dist/crates" "$work/package/package"/*.crate
+fi
+
 if wanted sbom || wanted deb; then
   tools/sbom.py "$arch-unknown-linux-gnu" uext4-cli uext4-mq uext4-python >"$sbom"
 fi
@@ -74,5 +83,7 @@ if wanted wheel; then
     -m bindings/python/Cargo.toml --out "$dist"
 fi
 
-(cd "$dist" && rm -f SHA256SUMS && find . -maxdepth 1 -type f -printf '%P\n' | sort | xargs sha256sum >SHA256SUMS && cat SHA256SUMS)
-if wanted source; then tools/publish_order.py; fi
+(cd "$dist" && rm -f SHA256SUMS && find . -type f -printf '%P\n' | sort | xargs sha256sum >SHA256SUMS && cat SHA256SUMS)
+if wanted crates; then
+  echo "crates.io takes them in this order: for name in $(tr '\n' ' ' <"$dist/crates/order"); do cargo publish -p \$name; done"
+fi

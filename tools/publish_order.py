@@ -13,4 +13,4 @@ needs = {
     for name, one in sorted(packages.items())
 }
 for name in graphlib.TopologicalSorter(needs).static_order():
-    print(f"cargo publish -p {name}")
+    print(name)
