@@ -29,9 +29,11 @@ within() {
     mount --bind "$root" "$root"
     if [ -d "$root/proc" ]; then mount -t proc proc "$root/proc"; fi
     if [ -n "${SYS-}" ]; then mount -t sysfs -o ro sysfs "$root/sys"; fi
+    for dir in tmp run; do if [ -d "$root/$dir" ]; then mount -t tmpfs none "$root/$dir"; fi; done
     if [ -d "$root/dev" ]; then
       mount -t tmpfs none "$root/dev"
       for node in null zero urandom fuse; do touch "$root/dev/$node"; mount --bind "/dev/$node" "$root/dev/$node"; done
+      ln -s /proc/self/fd "$root/dev/fd"
     fi
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ chroot "$root" "$@"' within "$@"
 }

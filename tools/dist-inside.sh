@@ -20,7 +20,7 @@ debian() {
     if [ "$(served)" = 0 ]; then break; fi
     sleep 0.1
   done
-  e2fsck -fn /tmp/disk.img >/dev/null
+  e2fsck -fn /tmp/disk.img >/dev/null 2>&1
   echo "/tmp/disk.img /tmp/dir fuse.uext4 ro 0 0" >/tmp/fstab
   mount -T /tmp/fstab /tmp/dir
   [ "$(cat /tmp/dir/file)" = content ]
@@ -33,7 +33,7 @@ debian() {
   bash -ic '
     . /usr/share/bash-completion/bash_completion
     _completion_loader uext4 || [ $? = 124 ]
-    complete -p uext4
+    complete -p uext4 >/dev/null
     COMP_WORDS=(uext4 mk) COMP_CWORD=1 COMP_LINE="uext4 mk" COMP_POINT=8
     function=$(complete -p uext4 | sed "s/.*-F \([^ ]*\) .*/\1/")
     "$function" uext4 mk uext4
