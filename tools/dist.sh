@@ -83,7 +83,7 @@ if wanted wheel; then
     -m bindings/python/Cargo.toml --out "$dist"
 fi
 
-(cd "$dist" && rm -f SHA256SUMS && find . -type f -printf '%P\n' | sort | xargs sha256sum >SHA256SUMS && cat SHA256SUMS)
+(cd "$dist" && find . -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs sha256sum >"$work/sums" && install -m 644 "$work/sums" SHA256SUMS && cat SHA256SUMS)
 if wanted crates; then
   echo "crates.io takes them in this order: for name in $(tr '\n' ' ' <"$dist/crates/order"); do cargo publish -p \$name; done"
 fi
