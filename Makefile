@@ -45,7 +45,10 @@
 # make site     the documentation as a site, target/site, with links that lead somewhere; seconds, and five minutes where it installs mdbook
 # make install  the command, man pages, completions, libuext4 and libuext4_mq.so with their headers below PREFIX, /usr/local by default;
 #               about three minutes
-# make install-e2fsprogs-names  links in DIR by which the installed command is mke2fs, e2fsck and the like; files that are there stay
+# make dist     what a release consists of, in target/dist: source, static program, container image, Debian package, wheel, bill of materials, sums;
+#               about half an hour
+# make dist-check  these packages, tried where nothing else is: a minimal Debian system, an empty root, a container; about four minutes
+# make install-e2fsprogs-names  links in DIR by which the installed command is mke2fs, e2fsck and the like, with their man pages; files that are there stay
 # make setup    installs the programs that the tests compare with, and prints which; a minute, nothing where they are there
 SHELL := /bin/bash
 export CARGO_TERM_COLOR ?= auto
@@ -59,7 +62,7 @@ PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny api install install-e2fsprogs-names demo test python test-remote page check crash explore guest nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs site setup
+.PHONY: quick deny api install install-e2fsprogs-names dist dist-check demo test python test-remote page check crash explore guest nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs site setup
 
 setup:
 	@tools/setup.sh
@@ -80,9 +83,15 @@ ifndef BUILT
 endif
 	tools/install.sh $(or $(BUILT),target/release) $(PREFIX)
 
+dist:
+	tools/dist.sh
+
+dist-check:
+	tools/dist-check.sh
+
 # COMMAND is the command as it is installed.
 install-e2fsprogs-names:
-	@tools/names.sh $(or $(COMMAND),$(PREFIX)/bin/uext4) "$(DIR)"
+	@tools/names.sh $(or $(COMMAND),$(PREFIX)/bin/uext4) "$(DIR)" "$(or $(MANDIR),$(PREFIX)/share/man)"
 
 demo: setup
 	$(BUILD_BENCH)
@@ -139,6 +148,7 @@ nightly: setup
 	UEXT4_TAKEOVERS=1000 $(MAKE) test-remote
 	PARQUET=1 $(MAKE) python
 	ALWAYS=1 $(MAKE) deny api
+	$(MAKE) dist dist-check
 	cargo test --release -p uext4-bench
 	$(MAKE) site conflicts regress guest crash soak explore simulate fuzz age tsan asan miri
 

@@ -54,6 +54,14 @@ fn everything_is_installed() {
     assert!(at("lib/libuext4_mq.so").is_file());
     assert!(read("include/uext4_mq.h").contains("mq_open"));
     programs_in_c_are_built(prefix.path());
+    for helper in ["mount.fuse.uext4", "umount.fuse.uext4"] {
+        let help = run(Command::new(at("sbin").join(helper)).arg("--help")).stdout;
+        let help = String::from_utf8(help).expect("UTF-8");
+        assert!(help.contains(helper), "{help}");
+        assert!(read(&format!("share/man/man8/{helper}.8")).contains("fstab"));
+    }
+    let started = format!("ExecStart={} mount ", at("bin/uext4").display());
+    assert!(read("lib/systemd/system/uext4@.service").contains(&started));
     let help = run(Command::new(at("bin/uext4")).arg("help")).stdout;
     let help = String::from_utf8(help).expect("UTF-8");
     for name in ["mkfs", "mount", "check"] {

@@ -3,11 +3,13 @@
 use crate::run::{self, NAMES};
 use uext4_testkit::prelude::*;
 
+/// The links in `dir`, the pages in `man` below it.
 fn make(dir: &Path, command: &Path) -> Output {
     let variable = |name: &str, path: &Path| format!("{name}={}", path.display());
     let mut make = Command::new("make");
     make.args(["-s", "-C", WORKSPACE, "install-e2fsprogs-names"]);
     make.arg(variable("DIR", dir))
+        .arg(variable("MANDIR", &dir.join("man")))
         .arg(variable("COMMAND", command));
     make.output().unwrap()
 }
@@ -41,6 +43,37 @@ fn links_are_not_made_over_files() {
     let again = make(dir.path(), Path::new(&built::uext4()));
     assert_eq!(again.stderr, made.stderr);
     assert!(!make(dir.path(), Path::new("/none/uext4")).status.success());
+}
+
+/// Each link has a page that says what differs; what was there stays, also the one of a program that was.
+#[test]
+fn pages_are_not_made_over_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = |name: &str| dir.path().join("man/man8").join(name);
+    fs::create_dir_all(page("")).unwrap();
+    fs::write(page("e2fsck.8"), "mine").unwrap();
+    fs::write(page("debugfs.8.gz"), "mine").unwrap();
+    fs::write(dir.path().join("tune2fs"), "mine").unwrap();
+    let made = make(dir.path(), Path::new(&built::uext4()));
+    assert!(made.status.success(), "{made:?}");
+    assert_eq!(fs::read_to_string(page("e2fsck.8")).unwrap(), "mine");
+    assert!(!page("debugfs.8").exists());
+    assert!(!page("tune2fs.8").exists(), "it has no link");
+    let resize2fs = fs::read_to_string(page("resize2fs.8")).unwrap();
+    for part in [
+        "\\fBuext4 resize\\fR",
+        "device [\\-b|\\-s|new_size]",
+        "\\fB\\-z\\fR is refused",
+    ] {
+        assert!(resize2fs.contains(part), "{part}: {resize2fs}");
+    }
+    assert!(dir.path().join("man/man1/chattr.1").exists());
+    // These are made anew.
+    fs::remove_file(page("e2fsck.8")).unwrap();
+    let again = make(dir.path(), Path::new(&built::uext4()));
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert_eq!(said.lines().count(), 2, "{said}");
+    assert!(page("e2fsck.8").exists());
 }
 
 /// Scripts find the number behind the name.

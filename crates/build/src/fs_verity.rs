@@ -3,7 +3,7 @@
 //! # Data model
 //! See [`uext4_ondisk::fs_verity`]. The trees that are made here have the blocks of the file system.
 
-use uext4_ondisk::{FsVerity, HashAlgorithm, Incompat};
+use uext4_ondisk::{FsVerity, Incompat};
 
 use crate::error::{MkfsError, Result};
 use crate::features::FeatureSet;
@@ -22,7 +22,7 @@ pub struct FsVerityFile {
 /// Whether trees are made as these are.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_made(verity: &FsVerity) -> bool {
-    verity.algorithm == HashAlgorithm::Sha256 && verity.block_bytes as usize == BLOCK
+    verity.algorithm == uext4_ondisk::HashAlgorithm::Sha256 && verity.block_bytes as usize == BLOCK
 }
 
 /// Refuses what can't be.

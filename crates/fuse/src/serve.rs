@@ -40,8 +40,7 @@ impl TransportResources {
     /// # Errors
     /// As the host says: no `/dev/fuse`, or no permission; with io_uring asked for, no rings.
     pub fn new(options: &ServeOptions) -> io::Result<TransportResources> {
-        let cpus = possible_cpus()?;
-        let available = std::thread::available_parallelism().map_or(cpus, usize::from);
+        let available = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = match options.transport {
             TransportKind::Uring => 1,
             _ => options
@@ -49,7 +48,8 @@ impl TransportResources {
                 .unwrap_or((DEV_THREADS_PER_CPU * available).max(DEV_THREADS_MIN)),
         };
         let devices = Devices::open(threads.max(1))?;
-        let rings = || UringResources::new(cpus, options.threads.unwrap_or(THREADS_PER_CPU));
+        let per_cpu = options.threads.unwrap_or(THREADS_PER_CPU);
+        let rings = || UringResources::new(possible_cpus()?, per_cpu);
         let uring = match options.transport {
             TransportKind::Dev => None,
             _ if !uring::is_enabled() => None,

@@ -21,12 +21,16 @@ const LONG_YIELD: Duration = Duration::from_millis(1);
 /// No thread stays awake on that CPU for this multiple of the yield.
 const PAUSE_FACTOR: u32 = 20;
 
-/// The CPUs that are kept awake: none where there are more, or where the process may not use all of them or of their time.
+/// The CPUs that are kept awake: none where there are more, where the process may not use all of them or of their time, or
+/// where `/sys` is not mounted.
 ///
 /// # Errors
 /// As the host says.
 pub(super) fn cpus() -> io::Result<Vec<usize>> {
-    let online = numbers(&std::fs::read_to_string("/sys/devices/system/cpu/online")?)?;
+    let online = match std::fs::read_to_string("/sys/devices/system/cpu/online") {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        list => numbers(&list?)?,
+    };
     let set = sched_getaffinity(None)?;
     let time = thread::available_parallelism().map_or(1, usize::from);
     let fits = online.len() <= CPUS_MAX.min(time);

@@ -41,10 +41,12 @@ pub fn sched_priority(tid: u32) -> i32 {
     let Some(pid) = i32::try_from(tid).ok().and_then(Pid::from_raw) else {
         return 0;
     };
-    let mut param = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the structure consists of integers and outlives the call.
-    let answer = unsafe { libc::sched_getparam(pid.as_raw_nonzero().get(), &raw mut param) };
-    match param.sched_priority {
+    let pid_number = pid.as_raw_nonzero().get();
+    // The kernel's `struct sched_param` is this number. musl has no call for it.
+    let mut priority: libc::c_int = 0;
+    // SAFETY: the kernel writes one integer, which outlives the call.
+    let answer = unsafe { libc::syscall(libc::SYS_sched_getparam, pid_number, &raw mut priority) };
+    match priority {
         priority if answer == 0 && priority > 0 => priority,
         _ => getpriority_process(Some(pid)).map_or(0, |nice| -20 - nice),
     }

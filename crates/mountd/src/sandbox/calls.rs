@@ -280,6 +280,8 @@ fn ioctls(serves: Serves) -> Result<Vec<SeccompRule>, FilterError> {
     let mut ioctls: Vec<SeccompRule> = ioctls.collect::<Result<_, _>>()?;
     if serves == Serves::Terminal {
         for request in [libc::TCGETS, libc::TCGETS2, libc::TIOCGWINSZ] {
+            // Signed for musl; the kernel has 32 bits.
+            let request = u64::from(request as u32);
             ioctls.push(condition(1, SeccompCmpOp::Eq, request)?);
         }
     }
