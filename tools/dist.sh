@@ -16,7 +16,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 parts=${*:-source crates static oci deb wheel sbom}
 if [ -n "$(git status --porcelain)" ] && [ -z "${DIRTY-}" ]; then
-  echo "dist: files differ from the commit; commit them, or DIRTY=1 for packages that nobody can make again" >&2
+  echo "dist: files differ from the commit; commit them, or DIRTY=1 for packages that cannot be made again" >&2
   exit 1
 fi
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
