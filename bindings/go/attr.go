@@ -23,7 +23,6 @@ func (i *info) Size() int64        { return int64(i.attr.size) }
 func (i *info) Mode() fs.FileMode  { return fileMode(uint32(i.attr.mode)) }
 func (i *info) ModTime() time.Time { return goTime(i.attr.modified) }
 func (i *info) IsDir() bool        { return i.Mode().IsDir() }
-func (i *info) String() string     { return fs.FormatFileInfo(i) }
 
 // Sys returns a *syscall.Stat_t, as of a file of the host: archive/tar reads owners and devices from it.
 func (i *info) Sys() any {
@@ -135,14 +134,3 @@ func (e *entry) Name() string               { return path.Base(e.path) }
 func (e *entry) IsDir() bool                { return e.kind.IsDir() }
 func (e *entry) Type() fs.FileMode          { return e.kind }
 func (e *entry) Info() (fs.FileInfo, error) { return e.fs.Lstat(e.path) }
-func (e *entry) String() string             { return formatEntry(e) }
-
-// formatEntry is fs.FormatDirEntry, which Go 1.19 does not have.
-func formatEntry(e *entry) string {
-	name := e.Name()
-	if e.IsDir() {
-		name += "/"
-	}
-	mode := e.Type().String()
-	return mode[:len(mode)-9] + " " + name
-}

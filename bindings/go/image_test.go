@@ -162,7 +162,7 @@ func TestBuildOfADirectoryOfTheHost(t *testing.T) {
 			host, err := os.Stat(filepath.Join(dir, "one"))
 			must(t, err)
 			a, b, of := one.Sys().(*syscall.Stat_t), same.Sys().(*syscall.Stat_t), host.Sys().(*syscall.Stat_t)
-			if a.Ino != b.Ino || a.Nlink != 2 || a.Uid != of.Uid || a.Gid != of.Gid || a.Atim != of.Atim {
+			if a.Ino != b.Ino || a.Nlink != 2 || a.Uid != of.Uid || a.Gid != of.Gid || a.Mtim != of.Mtim {
 				t.Errorf("%+v %+v of %+v", a, b, of)
 			}
 			if info, err := image.Lstat("pipe"); err != nil || info.Mode() != fs.ModeNamedPipe|0o600 {
@@ -280,7 +280,7 @@ func TestErrors(t *testing.T) {
 	_, invalid := image.Open("/full")
 	_, zero := image.Stat("a\x00b")
 	_, noAttribute := image.Getxattr("full", "user.none")
-	_, busy := uext4.Open(path, uext4.ReadWrite)
+	busy := lockedElsewhere(t)
 	_, noImage := uext4.Open(os.Args[0])
 	_, noFile := uext4.Open(path + ".none")
 	_, ofAnother := uext4.Open(path, uext4.Safe)
@@ -306,7 +306,8 @@ func TestErrors(t *testing.T) {
 		{"option of another call", ofAnother, syscall.EINVAL},
 		{"unknown option", unknown, syscall.EINVAL},
 		{"unknown option of check", unknownOfCheck, syscall.EINVAL},
-		{"mkfs", uext4.Mkfs(path+".2", 1, uext4.Set("label", "x")), syscall.EINVAL},
+		{"mkfs", uext4.Mkfs(path+".2", 1), syscall.ENOSPC},
+		{"unknown option of mkfs", uext4.Mkfs(path+".2", mib, uext4.Set("colour", "red")), syscall.EINVAL},
 	} {
 		if !errors.Is(of.err, of.want) {
 			t.Errorf("%s: %v, want %v", of.name, of.err, of.want)
@@ -321,6 +322,32 @@ func TestErrors(t *testing.T) {
 	if !errors.As(missing, &of) || of.Errno != syscall.ENOENT || of.Message == "" {
 		t.Errorf("%#v", missing)
 	}
+}
+
+// lockedElsewhere returns the error of opening an image that has the lock of another open file, as another program takes it.
+func lockedElsewhere(t *testing.T) error {
+	t.Helper()
+	path := emptyImage(t, 32*mib)
+	file, err := os.Open(path)
+	must(t, err)
+	defer file.Close()
+	must(t, syscall.Flock(int(file.Fd()), syscall.LOCK_EX))
+	_, err = uext4.Open(path, uext4.ReadWrite)
+	return err
+}
+
+// Two that open an image in a process have the same files.
+func TestOpenedTwice(t *testing.T) {
+	path := emptyImage(t, 32*mib)
+	one, other := open(t, path, uext4.ReadWrite), open(t, path, uext4.ReadWrite)
+	must(t, one.WriteFile("file", []byte("text"), 0o644))
+	must(t, one.Close())
+	if data, err := other.ReadFile("file"); err != nil || string(data) != "text" {
+		t.Errorf("%q %v", data, err)
+	}
+	must(t, other.WriteFile("file", []byte("more"), 0o644))
+	must(t, other.Close())
+	sound(t, path)
 }
 
 func TestReadOnly(t *testing.T) {

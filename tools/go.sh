@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Builds the C library and the Go module over it, and runs go vet and the module's tests, with the race detector.
+# PROFILE is that of the build; COMPARE=1 prints figures beside go-diskfs, which it downloads.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PATH=$PATH:/usr/local/go/bin:/usr/lib/go/bin
+if ! command -v go >/dev/null; then
+  echo "skipped: Go is not installed (package golang-go, or https://go.dev/dl)"
+  exit 0
+fi
+profile=${PROFILE:-release}
+cargo build --profile "$profile" -p uext4-c
+built=${CARGO_TARGET_DIR:-target}/${profile/#dev/debug}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/lib" "$work/include"
+ln -s "$(realpath "$built/libuext4.a")" "$work/lib"
+ln -s "$(realpath bindings/c/include/uext4.h)" "$work/include"
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+sed -e "s|@PREFIX@|$work|" -e "s|@VERSION@|$version|" bindings/c/uext4.pc.in >"$work/uext4.pc"
+export PKG_CONFIG_PATH=$work${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
+cd bindings/go
+go version
+test -z "$(gofmt -l . | tee /dev/stderr)"
+go vet ./...
+go test -race ./...
+go test -run '^$' -bench . -benchtime 20x
+if [ -n "${COMPARE-}" ]; then
+  cd compare
+  go run . -dir "$work"
+fi
