@@ -75,7 +75,7 @@ func tree() fstest.MapFS {
 		"etc":               {Mode: fs.ModeDir | 0o750, ModTime: at},
 		"etc/hostname":      {Data: []byte("demo\n"), Mode: 0o640, ModTime: at},
 		"etc/empty":         {Mode: 0o600, ModTime: at},
-		"srv/deep/er/large": {Data: bytes.Repeat([]byte("0123456789abcdef"), 200_000), Mode: 0o755 | fs.ModeSetuid, ModTime: at},
+		"srv/deep/er/large": {Data: bytes.Repeat([]byte("0123456789abcdef"), 20_000), Mode: 0o755 | fs.ModeSetuid, ModTime: at},
 		"tmp":               {Mode: fs.ModeDir | fs.ModeSticky | 0o777, ModTime: at},
 		"name with \u00e9":  {Data: []byte("x"), Mode: 0o644, ModTime: at},
 	}
@@ -87,11 +87,34 @@ func TestFS(t *testing.T) {
 	sound(t, path)
 	image := open(t, path, uext4.ReadWrite)
 	must(t, image.Symlink("hostname", "etc/link"))
-	must(t, image.Symlink("deep", "srv/to-directory"))
 	must(t, fstest.TestFS(image, "etc/hostname", "etc/empty", "etc/link", "srv/deep/er/large", "tmp", "lost+found", "name with \u00e9"))
 	sub, err := fs.Sub(image, "srv")
 	must(t, err)
 	must(t, fstest.TestFS(sub, "deep/er/large"))
+}
+
+// Files without contents open at once, as nothing waits for another end of a pipe, and can't be read.
+func TestSpecialFiles(t *testing.T) {
+	image := open(t, emptyImage(t, 32*mib), uext4.ReadWrite)
+	for name, mode := range map[string]fs.FileMode{
+		"pipe": fs.ModeNamedPipe | 0o600,
+		"disk": fs.ModeDevice | 0o600,
+	} {
+		must(t, image.Mknod(name, mode, 8, 1))
+		file, err := image.Open(name)
+		must(t, err)
+		if info, err := file.Stat(); err != nil || info.Mode() != mode {
+			t.Error(info, err)
+		}
+		if got, err := file.Read(make([]byte, 1)); got != 0 || err == nil {
+			t.Error(name, got, err)
+		}
+		must(t, file.Close())
+	}
+	must(t, image.Mknod("socket", fs.ModeSocket|0o600, 0, 0))
+	if _, err := image.Open("socket"); !errors.Is(err, syscall.ENXIO) {
+		t.Error("as open(2) has it:", err)
+	}
 }
 
 func TestBuildKeepsContentsModesAndTimes(t *testing.T) {
@@ -123,7 +146,9 @@ func TestBuildThatFailsLeavesWhatWasThere(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "tree.img")
 	must(t, os.WriteFile(path, []byte("before"), 0o644))
-	err := uext4.Build(path, tree(), uext4.Size(2*mib))
+	large := tree()
+	large["large"] = &fstest.MapFile{Data: bytes.Repeat([]byte("x"), 4*mib)}
+	err := uext4.Build(path, large, uext4.Size(2*mib))
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Error("too small:", err)
 	}
