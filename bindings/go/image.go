@@ -6,6 +6,7 @@ import "C"
 import (
 	"fmt"
 	"math"
+	"os"
 	"strconv"
 	"syscall"
 )
@@ -43,10 +44,19 @@ func (o *options) mkfs(path string, size int64) error {
 	if size < 0 {
 		return pathError("mkfs", path, syscall.EINVAL)
 	}
+	if !o.has("from") && !o.has("threads") && !isDevice(path) {
+		o.settings = append(o.settings, Set("threads", "1"))
+	}
 	settings := o.strings()
 	defer settings.free()
 	_, err = outcome(C.call_mkfs(host, C.uint64_t(size), settings.pointer()))
 	return pathError("mkfs", path, err)
+}
+
+// isDevice reports whether path is no file: an empty image in a file is made sooner by one thread, as nothing waits for a device but the last flush.
+func isDevice(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.Mode().IsRegular()
 }
 
 // Report is what a check or a repair found.

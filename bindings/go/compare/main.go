@@ -120,9 +120,13 @@ func ours() library {
 			if err != nil {
 				return err
 			}
+			made := ""
 			err = each(func(dir, name string) error {
-				if err := image.MkdirAll(dir, 0o755); err != nil {
-					return err
+				if dir != made {
+					if err := image.Mkdir(dir, 0o755); err != nil {
+						return err
+					}
+					made = dir
 				}
 				return image.WriteFile(name, contents, 0o644)
 			})
