@@ -25,7 +25,7 @@ func Build(path string, fsys fs.FS, opts ...Option) error {
 		return pathError("build", path, err)
 	}
 	if use.size == 0 {
-		need, err := measure(fsys)
+		need, err := measure(fsys, use.number("block_size", "cluster_size"), use.number("inode_size"))
 		if err != nil {
 			return err
 		}
@@ -59,14 +59,11 @@ func replace(path string, build func(path string) error) error {
 	if err == nil && !info.Mode().IsRegular() {
 		return build(path)
 	}
-	perm := fs.FileMode(0o666)
-	if err == nil {
-		perm = info.Mode().Perm()
-	}
+	there := err == nil
 	var beside string
 	for attempt := 0; ; attempt++ {
 		beside = fmt.Sprintf("%s.%d.%d.new", path, os.Getpid(), attempt)
-		file, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		file, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
@@ -76,7 +73,10 @@ func replace(path string, build func(path string) error) error {
 		file.Close()
 		break
 	}
-	if err = build(beside); err == nil {
+	if err = build(beside); err == nil && there {
+		err = os.Chmod(beside, info.Mode().Perm())
+	}
+	if err == nil {
 		err = os.Rename(beside, path)
 	}
 	if err != nil {
@@ -88,10 +88,12 @@ func replace(path string, build func(path string) error) error {
 // needs is what the files of a tree need.
 type needs struct {
 	files, bytes int64
+	// Bytes of a cluster, which is a block without bigalloc, and of an inode.
+	cluster, inode int64
 }
 
-func measure(fsys fs.FS) (needs, error) {
-	var need needs
+func measure(fsys fs.FS, cluster, inode int64) (needs, error) {
+	need := needs{cluster: max64(cluster, 4096), inode: max64(inode, 256)}
 	err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -100,13 +102,13 @@ func measure(fsys fs.FS) (needs, error) {
 		if err != nil {
 			return err
 		}
-		// A block for its end or its entries, and one for extended attributes.
+		// A cluster for its end or its entries, one for extended attributes, and of a directory those of its tree.
 		need.files++
-		need.bytes += 8192
+		need.bytes += 2 * need.cluster
 		if info.Mode().IsRegular() {
 			need.bytes += info.Size()
 		} else if info.IsDir() {
-			need.bytes += 8192
+			need.bytes += 2 * need.cluster
 		}
 		return nil
 	})
@@ -117,8 +119,8 @@ func (n needs) inodes() int64 { return n.files + n.files/8 + 256 }
 
 // size has room for the inodes, the tables of extents and directories, the journal (a thirtieth, and 4 MiB at least) and the blocks that are reserved.
 func (n needs) size() int64 {
-	used := n.bytes + n.inodes()*512
-	size := used + used/5 + 16<<20
+	used := n.bytes + n.inodes()*2*n.inode
+	size := used + used/5 + 16<<20 + 1024*n.cluster
 	return (size + 1<<20 - 1) &^ (1<<20 - 1)
 }
 

@@ -277,6 +277,13 @@ func (f *File) readAll() ([]byte, error) {
 	}
 }
 
+func max64(a, b int64) int64 {
+	if a > b {
+		return a
+	}
+	return b
+}
+
 func min64(a, b int64) int64 {
 	if a < b {
 		return a

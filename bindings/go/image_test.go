@@ -143,6 +143,36 @@ func TestBuildKeepsContentsModesAndTimes(t *testing.T) {
 	sound(t, path)
 }
 
+// The size that Build chooses is enough, whatever the files and the options are like.
+func TestBuildHasRoom(t *testing.T) {
+	many := fstest.MapFS{}
+	for file := 0; file < 3000; file++ {
+		many[fmt.Sprintf("%0200d", file)] = &fstest.MapFile{Mode: 0o600, Data: []byte("1")}
+	}
+	large := fstest.MapFS{"large": {Mode: 0o600, Data: bytes.Repeat([]byte("x"), 60*mib)}}
+	for _, of := range []struct {
+		name string
+		tree fs.FS
+		opts []uext4.Option
+	}{
+		{"nothing", fstest.MapFS{}, nil},
+		{"many files", many, nil},
+		{"many files in blocks of 1 KiB", many, []uext4.Option{uext4.Set("block_size", "1024")}},
+		{"many files in blocks of 64 KiB", many, []uext4.Option{uext4.Set("block_size", "65536")}},
+		{"many large inodes", many, []uext4.Option{uext4.Set("inode_size", "1024")}},
+		{"large file", large, nil},
+		{"large file in small blocks", large, []uext4.Option{uext4.Set("block_size", "1024")}},
+	} {
+		t.Run(of.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "tree.img")
+			must(t, uext4.Build(path, of.tree, of.opts...))
+			if report, err := uext4.Check(path); err != nil || !report.Clean {
+				t.Error(report, err)
+			}
+		})
+	}
+}
+
 func TestBuildThatFailsLeavesWhatWasThere(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "tree.img")

@@ -120,6 +120,20 @@ func (o *options) has(name string) bool {
 	return false
 }
 
+// number is the largest value of the settings of these names, 0 without one.
+func (o *options) number(names ...string) int64 {
+	largest := int64(0)
+	for _, option := range o.settings {
+		for _, name := range names {
+			// The library refuses what is no number.
+			if value, err := strconv.ParseInt(option.value, 10, 64); err == nil && option.name == name {
+				largest = max64(largest, value)
+			}
+		}
+	}
+	return largest
+}
+
 // only returns the values of settings, of which no other may be there; of several with the same name the last.
 func (o *options) only(names ...string) (map[string]string, error) {
 	values := map[string]string{}
