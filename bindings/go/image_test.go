@@ -143,6 +143,21 @@ func TestBuildKeepsContentsModesAndTimes(t *testing.T) {
 	sound(t, path)
 }
 
+func TestCopyFS(t *testing.T) {
+	image := open(t, emptyImage(t, 32*mib), uext4.ReadWrite)
+	must(t, image.CopyFS("srv/copy", tree()))
+	must(t, image.Truncate("srv/copy/etc/hostname", 2))
+	if data, err := image.ReadFile("srv/copy/etc/hostname"); err != nil || string(data) != "de" {
+		t.Errorf("%q %v", data, err)
+	}
+	if info, err := image.Stat("srv/copy/etc"); err != nil || info.Mode() != fs.ModeDir|0o750 || info.ModTime().Year() != 2021 {
+		t.Error(info, err)
+	}
+	if err := image.CopyFS("srv/copy", tree()); !errors.Is(err, fs.ErrExist) {
+		t.Error("files that are there:", err)
+	}
+}
+
 // The size that Build chooses is enough, whatever the files and the options are like.
 func TestBuildHasRoom(t *testing.T) {
 	many := fstest.MapFS{}
