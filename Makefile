@@ -24,6 +24,8 @@
 # make miri     the lock-free parts of crates/sync under Miri, on nightly, which it completes; about five minutes
 # make python   the wheel of the Python package, installed in a clean environment, with its tests and how reads scale with threads; PARQUET=1 with pandas, zarr, dask and S3;
 #               about four minutes with its build
+# make go       the Go module over the C library: go vet, tests with the race detector, an empty image of 20 GB; COMPARE=1 beside go-diskfs, which it
+#               downloads; skipped where Go is not installed; about two minutes, and four more with its build
 # make test-remote  images of Ceph and S3, on a cluster that it starts on this machine and whose packages it installs, and of NBD servers; about
 #               ten minutes with its build
 # make age      an image that is filled, aged and emptied for AGE_SECONDS, ten minutes, with e2fsck after each round
@@ -62,7 +64,7 @@ PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny api install install-e2fsprogs-names dist dist-check demo test python test-remote page check crash explore guest nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs site setup
+.PHONY: quick deny api install install-e2fsprogs-names dist dist-check demo test python go test-remote page check crash explore guest nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs site setup
 
 setup:
 	@tools/setup.sh
@@ -110,6 +112,9 @@ test: setup
 python: setup
 	@tools/python.sh
 
+go: setup
+	@tools/go.sh
+
 test-remote:
 	@tools/setup.sh remote
 	cargo test -p uext4-testkit --features rbd,s3 --test device --test mount -- --ignored remote
@@ -147,6 +152,7 @@ nightly: setup
 	UEXT4_HOST_SEEDS=10000 cargo test --release -p uext4-testkit --test device two_hosts:: -- --nocapture
 	UEXT4_TAKEOVERS=1000 $(MAKE) test-remote
 	PARQUET=1 $(MAKE) python
+	COMPARE=1 $(MAKE) go
 	ALWAYS=1 $(MAKE) deny api
 	$(MAKE) dist dist-check
 	cargo test --release -p uext4-bench

@@ -1,0 +1,3 @@
+module uext4
+
+go 1.19
