@@ -401,3 +401,26 @@ fn read_only_and_generation() {
     drop(fs);
     assert!(before == std::fs::read(&path).unwrap());
 }
+
+#[test]
+fn a_file_of_no_known_type_is_seen_and_removed_but_not_read() {
+    let path = image("16M", "-O ^metadata_csum");
+    let fs = path.mount();
+    let f = fs.make(&fs.top(), b"f", &FILE);
+    fs.put(&f, 0, &[1; 5000]);
+    let ino = f.ino;
+    drop(f);
+    fs.unmount().unwrap();
+    drop(fs);
+    debugfs(&path, "sif f mode 030644");
+    let fs = path.mount();
+    let f = fs.get(&fs.top(), b"f");
+    assert_eq!(fs.getattr(&f).unwrap().size, 5000);
+    let read = FileSystem::read(&*fs, &f, 0, &mut [0; 10]).unwrap_err();
+    assert_eq!(read.errno(), Errno::EUCLEAN);
+    let said = read.to_string();
+    assert!(said.contains(&format!("inode {ino}")), "{said}");
+    drop(f);
+    fs.unlink(&Caller::root(), &fs.top(), b"f").unwrap();
+    path.end(fs);
+}

@@ -6,6 +6,7 @@ use crate::{
     machine::{Guest, printed},
 };
 use uext4_ext4::KeyRing;
+use uext4_ondisk::Lblk;
 use uext4_testkit::{encrypted, program::run, tree};
 use uext4_vfs::errno::Errno;
 
@@ -95,6 +96,7 @@ fn read(fs: &Ext4, name: &str, count: usize) -> Result<()> {
         })
         .collect();
     sought.insert(b"Large".to_vec(), vec![9; 70_001]);
+    sought.insert(b"Checked".to_vec(), vec![8; 700_001]);
     sought.insert(b"Is-Supported".to_vec(), b"yes".to_vec());
     for (made, data) in &sought {
         let node = fs.get(&dir, made);
@@ -116,6 +118,56 @@ fn read(fs: &Ext4, name: &str, count: usize) -> Result<()> {
     sought.extend([b"Link", &b"Sub"[..]].map(|name| (name.to_vec(), Vec::new())));
     let listed: BTreeSet<Vec<u8>> = tree::names(fs, &dir, usize::MAX)?.into_iter().collect();
     assert!(listed.iter().eq(sought.keys()), "{name}");
+    Ok(())
+}
+
+/// Fails unless the files with fs-verity are seen without the key, and not read.
+fn checked_without_key(fs: &Ext4, made: &[(&str, usize)]) -> Result<()> {
+    for (name, _) in made {
+        let dir = fs.get(&fs.top(), *name);
+        let mut checked = 0;
+        for name in tree::names(fs, &dir, usize::MAX)? {
+            let node = fs.get(&dir, &name);
+            if fs.getattr(&node)?.size == 700_001 {
+                let read = tree::entry_of(fs, &node).expect_err("no key");
+                let said = format!("{read:#}");
+                assert!(said.contains("its key is not there"), "{said}");
+                checked += 1;
+            }
+        }
+        assert_eq!(checked, 1, "{name}");
+    }
+    Ok(())
+}
+
+/// Damages the last block of data of each file with fs-verity: it alone is refused.
+fn damage_checked(image: &Path, keys: &KeyRing, made: &[(&str, usize)]) -> Result<()> {
+    let fs = mounted(image, keys);
+    let mut places = Vec::new();
+    for (name, _) in made {
+        let node = fs.get(&fs.get(&fs.top(), *name), b"Checked");
+        let last = fs.mapping.map_block(&node, Lblk(700_000 / 4096))?;
+        places.push(last.pblk.context("the last block")?.0 * 4096);
+    }
+    fs.unmount()?;
+    drop(fs);
+    let file = File::options().read(true).write(true).open(image)?;
+    for place in places {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, place)?;
+        file.write_all_at(&[byte[0] ^ 1], place)?;
+    }
+    drop(file);
+    let fs = mounted(image, keys);
+    for (name, _) in made {
+        let node = fs.get(&fs.get(&fs.top(), *name), b"Checked");
+        let mut part = vec![0; 8192];
+        fs.read(&node, 0, &mut part)?;
+        assert!(part == [8; 8192], "{name}");
+        let read = fs.read(&node, 699_000, &mut part);
+        assert_eq!(read.err().map(|e| e.errno()), Some(Errno::EIO), "{name}");
+    }
+    fs.unmount()?;
     Ok(())
 }
 
@@ -149,7 +201,7 @@ fn encrypted_names_are_those_of_the_kernel_in_directories_that_ignore_case_too()
     }
     let dir = tempfile::tempdir()?;
     let (image, key) = (dir.path().join("image"), dir.path().join("key"));
-    let features = ["-O", "encrypt,casefold,stable_inodes", "-b", "4096"];
+    let features = ["-O", "encrypt,casefold,stable_inodes,verity", "-b", "4096"];
     uext4_testkit::mke2fs::make(&image, "64M", &features);
     std::fs::write(&key, encrypted::key())?;
     let calls = calls(dir.path())?;
@@ -173,6 +225,7 @@ fn encrypted_names_are_those_of_the_kernel_in_directories_that_ignore_case_too()
     let fs = mounted(&image, &KeyRing::new());
     let mut ours = Seen::new();
     seen_here(&fs, b"", &fs.top(), &mut ours)?;
+    checked_without_key(&fs, &made)?;
     let differ = theirs
         .iter()
         .filter(|seen| ours.get(seen.0) != Some(seen.1));
@@ -193,6 +246,7 @@ fn encrypted_names_are_those_of_the_kernel_in_directories_that_ignore_case_too()
     }
     fs.unmount()?;
     drop(fs);
+    damage_checked(&image, &keys, &made)?;
     remove_all(
         &image,
         &keys,

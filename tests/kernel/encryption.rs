@@ -9,7 +9,7 @@ use uext4_testkit::encrypted;
 use uext4_vfs::errno::Errno;
 use uext4_vfs::fiemap::{FiemapFlags, FiemapOf};
 
-fn open(image: &Path, keys: &KeyRing) -> Result<Arc<Ext4>> {
+pub fn open(image: &Path, keys: &KeyRing) -> Result<Arc<Ext4>> {
     let device = FileDevice::open(image, &OpenOptions::read_write())?;
     let options = MountOptions {
         keys: keys.clone(),
@@ -18,7 +18,7 @@ fn open(image: &Path, keys: &KeyRing) -> Result<Arc<Ext4>> {
     Ok(Ext4::mount(Arc::new(device), options)?)
 }
 
-fn with_key() -> Result<KeyRing> {
+pub fn with_key() -> Result<KeyRing> {
     let keys = KeyRing::new();
     keys.add(&encrypted::key())
         .context("the length of the key")?;
@@ -165,7 +165,7 @@ fn refuse_without_key(fs: &Ext4, dir: &InodeRef) -> Result<()> {
     Ok(())
 }
 
-fn remove(fs: &Ext4, dir: &InodeRef, name: &[u8]) -> Result<()> {
+pub fn remove(fs: &Ext4, dir: &InodeRef, name: &[u8]) -> Result<()> {
     let caller = Caller::root();
     let node = fs.lookup(&caller, dir, name)?;
     if !node.is_dir() {

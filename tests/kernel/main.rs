@@ -6,6 +6,8 @@ mod calls;
 mod debugfs_journal;
 mod direct_io;
 mod encryption;
+mod encryption_damage;
+mod encryption_edges;
 mod external_journal;
 mod external_journal_path;
 mod fast_commit;

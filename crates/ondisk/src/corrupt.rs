@@ -50,6 +50,7 @@ kinds! {
     InodeBitmapChecksum = "inode bitmap checksum is wrong",
     InodeShort = "inode is shorter than 128 bytes",
     InodeExtraSize = "inode extra size does not fit the inode",
+    InodeMode = "inode has an invalid mode",
     InodeSize = "inode size is beyond the last block number",
     InodeChecksum = "inode checksum is wrong",
     InodeHugeBlocks = "inode block count overflows",

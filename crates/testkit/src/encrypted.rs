@@ -94,14 +94,35 @@ pub fn add_key(mount: &KernelMount) -> Result<()> {
 /// Makes an image in `dir` with encrypted directories, which the kernel has filled: its path, and the names of the directories; none where the kernel
 /// has no fscrypt.
 pub fn filled(dir: &Path) -> Result<Option<(PathBuf, Vec<String>)>> {
+    filled_by(dir, "64M", &["-b", "4096"], FILL)
+}
+
+/// The same on an image with clusters of several blocks.
+pub fn filled_clusters(dir: &Path) -> Result<Option<(PathBuf, Vec<String>)>> {
+    filled_by(
+        dir,
+        "64M",
+        &["-b", "4096", "-O", "bigalloc", "-C", "16384"],
+        FILL,
+    )
+}
+
+/// Makes an image in `dir` by mke2fs with some more arguments. A script, which has the mount as `top` and the names of the key as `descriptor` and
+/// `identifier`, fills it on a mount of the kernel: the path, and the lines that it prints; none where the kernel has no fscrypt.
+pub fn filled_by(
+    dir: &Path,
+    size: &str,
+    args: &[&str],
+    script: &str,
+) -> Result<Option<(PathBuf, Vec<String>)>> {
     if !kernel_mounts() || !Path::new(FEATURE).exists() {
         return Ok(None);
     }
     let (image, at) = (dir.join("encrypted.img"), dir.join("kernel"));
-    let features = ["-O", "encrypt,stable_inodes", "-b", "4096", "-I", "256"];
-    crate::mke2fs::make(&image, "64M", &features);
+    let features = ["-O", "encrypt,stable_inodes", "-I", "256"];
+    crate::mke2fs::make(&image, size, &[&features, args].concat());
     let mount = KernelMount::new(&image, &at, "rw")?;
-    let made = python(&[ADD_KEY, FILL].concat(), mount.dir())?;
+    let printed = python(&[ADD_KEY, script].concat(), mount.dir())?;
     mount.unmount()?;
-    Ok(Some((image, made.lines().map(str::to_owned).collect())))
+    Ok(Some((image, printed.lines().map(str::to_owned).collect())))
 }

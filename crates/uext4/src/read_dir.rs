@@ -131,7 +131,10 @@ impl ReadDir {
         let entry = self.batch.pop_front()?;
         // A caller joins names to paths; a damaged image can hold any bytes.
         if entry.name.is_empty() || entry.name.iter().any(|b| matches!(b, b'/' | 0)) {
-            let what = format!("directory {}: illegal name", self.dir.ino);
+            let what = format!(
+                "inode {}: directory entry has an illegal name",
+                self.dir.ino
+            );
             return Some(Err(Error::new(Errno::EUCLEAN).context(what)));
         }
         Some(Ok(entry))

@@ -16,6 +16,7 @@ const SETFLAGS: c_ulong = 0x4008_6602;
 const CASEFOLD: u8 = 0x40;
 const SET_POLICY: c_ulong = 0x800C_6613;
 const ADD_KEY: c_ulong = 0xC050_6617;
+const ENABLE_VERITY: c_ulong = 0x4080_6685;
 
 unsafe extern "C" {
     fn ioctl(fd: c_int, request: c_ulong, arg: *mut u8) -> c_int;
@@ -84,6 +85,15 @@ fn make(path: &Path, folds: bool, modes: [u8; 3], key: [u8; 16]) -> Result<()> {
     fs::write(path.join("Is-Supported"), b"yes")
 }
 
+/// Gives a file fs-verity: SHA-256, and blocks of 4,096 bytes.
+fn enable_verity(path: &Path) -> Result<()> {
+    let mut arg = [0; 128];
+    arg[0] = 1;
+    arg[4] = 1;
+    arg[9] = 0x10;
+    call(&File::open(path)?, ENABLE_VERITY, &mut arg)
+}
+
 fn fill(top: &Path, key: [u8; 16]) -> Result<()> {
     for (name, folds, count, modes) in POLICIES {
         let path = top.join(name);
@@ -97,6 +107,8 @@ fn fill(top: &Path, key: [u8; 16]) -> Result<()> {
             fs::write(path.join(format!("N\u{c4}me-{i}-{long}")), vec![i as u8; i])?;
         }
         fs::write(path.join("Large"), vec![9; 70_001])?;
+        fs::write(path.join("Checked"), vec![8; 700_001])?;
+        enable_verity(&path.join("Checked"))?;
         symlink("a target", path.join("Link"))?;
         fs::create_dir(path.join("Sub"))?;
         fs::write(path.join("Sub/File"), b"in a directory")?;

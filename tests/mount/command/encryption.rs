@@ -129,6 +129,41 @@ fn a_mount_gets_and_loses_keys() {
     mounted.refuses(&["key", "status", "mnt"], "nothing is mounted there");
 }
 
+/// Reads that the kernel answers from its cache are refused, too, as it drops that.
+#[test]
+fn a_file_that_is_open_on_a_mount_is_read_while_its_key_is_there() {
+    let mounted = require!(some with_image());
+    mounted.ok(&["mount", "--encryption-key", "key", "e.img", "mnt"]);
+    let files = ["v1", "v2"].map(|dir| mounted.path(&format!("mnt/{dir}/odd")));
+    let data = files.each_ref().map(|path| fs::read(path).unwrap());
+    assert_eq!(data[0].len(), 70_001);
+    let files = files.map(|path| File::open(path).unwrap());
+    let mut part = [0; 5000];
+    for name in [IDENTIFIER, DESCRIPTOR] {
+        for (file, data) in files.iter().zip(&data) {
+            file.read_exact_at(&mut part, 10_000).unwrap();
+            assert!(part == data[10_000..15_000]);
+        }
+        mounted.ok(&["key", "remove", "mnt", name]);
+        for file in &files {
+            for at in [0, 10_000, 12_345, 65_000] {
+                let read = file.read_at(&mut part, at);
+                assert_eq!(errno(read), Some(libc::ENOKEY), "at {at}");
+            }
+            assert_eq!(file.metadata().unwrap().len(), 70_001);
+        }
+        mounted.ok(&["key", "add", "mnt", "key"]);
+        for (file, data) in files.iter().zip(&data) {
+            let mut all = vec![0; data.len()];
+            file.read_exact_at(&mut all, 0).unwrap();
+            assert!(all == *data);
+        }
+    }
+    drop(files);
+    mounted.ok(&["umount", "mnt"]);
+    oracle::fsck(&mounted.path("e.img")).unwrap();
+}
+
 #[test]
 fn the_keys_of_a_mount_are_listed_with_their_descriptors() {
     let mounted = require!(some MountedImage::new());

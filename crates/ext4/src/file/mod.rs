@@ -624,6 +624,7 @@ pub(crate) fn check_regular(inode: &Inode) -> Result<()> {
     match inode.file_type {
         FileType::Regular => Ok(()),
         FileType::Directory => Err(Ext4Error::IsDirectory),
+        FileType::Unknown => Err(Corrupt::new(CorruptKind::InodeMode).ino(inode.ino).into()),
         _ => Err(Ext4Error::Invalid("not a regular file")),
     }
 }

@@ -123,7 +123,7 @@ impl<'f> Tree<'f> {
         let found = !names.is_empty();
         for name in names.into_iter().rev() {
             if name.is_empty() || name.iter().any(|b| matches!(b, b'/' | 0)) {
-                let what = format!("directory {}: illegal name", dir.ino);
+                let what = format!("inode {}: directory entry has an illegal name", dir.ino);
                 return Err(Error::new(Errno::EUCLEAN).context(what));
             }
             let path = match path {
