@@ -9,7 +9,7 @@ command -v setfattr >/dev/null || missing+=(attr)
 command -v setfacl >/dev/null || missing+=(acl)
 command -v find >/dev/null || missing+=(findutils)
 command -v tree >/dev/null || missing+=(tree)
-for program in git fio sqlite3 rsync stress-ng umoci skopeo; do
+for program in git jq fio sqlite3 rsync stress-ng umoci skopeo; do
   command -v "$program" >/dev/null || missing+=("$program")
 done
 command -v fsverity >/dev/null || missing+=(fsverity)
