@@ -18,10 +18,11 @@ use uext4_mountd::second_mount;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     uext4 key add /mnt raw.key\n  \
-    uext4 key add /mnt 0123456789abcdef:raw.key   # as keyctl has fscrypt:0123456789abcdef\n  \
+    uext4 key add /mnt 0123456789abcdef:raw.key   # policies of version 1\n  \
     uext4 key status /mnt\n  \
     uext4 key remove /mnt 69b2f6edeee720cce0577937eb8a6751\n\n\
-    uext4 mount and every command that reads an image take --encryption-key [DESCRIPTOR:]FILE.")]
+    uext4 mount, and every command that reads an image, takes\n\
+    --encryption-key [DESCRIPTOR:]FILE.")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
