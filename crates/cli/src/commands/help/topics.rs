@@ -29,7 +29,7 @@ pub const TOPICS: &[Topic] = topics! {
     "mounting": "mounting without root",
     "patterns": "naming files in images",
     "scripting": "exit codes and JSON",
-    "embedding": "in a program: Rust, Python",
+    "embedding": "in a program: Rust, Python, C, Go",
     "queues": "POSIX message queues",
     "servers": "images in S3, in Ceph and on NBD servers; many hosts",
     "locks": "what a lock costs",
@@ -45,10 +45,6 @@ impl Topic {
         for line in self.page.lines() {
             if line.starts_with("```") {
                 in_code = !in_code;
-                continue;
-            }
-            // Lines that examples need to compile, which rustdoc hides too.
-            if in_code && line.starts_with("# ") {
                 continue;
             }
             let bare = match in_code || !line.starts_with('#') {
