@@ -2,15 +2,10 @@
 
 use crate::argument::{give, host_path, put, there};
 use crate::failure::{Failure, Result, done};
-use rust_uext4::unstable::{
-    RepairError, RepairPlan, RepairPolicy, UndoPlace, apply_repair, plan_repair, plan_rest,
-    resume_repair,
-};
-use rust_uext4::{BlockDevice, CheckOptions, DeviceOptions, Fault, NoCheckProgress, open_image};
+use rust_uext4::unstable::{RepairPolicy, UndoPlace, repair_image};
+use rust_uext4::{CheckOptions, Fault, NoCheckProgress};
 use std::ffi::{CString, c_char, c_int};
 use std::mem::MaybeUninit;
-use std::path::Path;
-use std::sync::Arc;
 
 /// What a check or a repair found.
 pub struct uext4_report {
@@ -119,40 +114,6 @@ pub unsafe extern "C" fn uext4_check(
     })
 }
 
-/// Plans and carries out a repair, as `uext4 check --repair` does.
-fn repair(
-    path: &Path,
-    policy: RepairPolicy,
-    undo: Option<&UndoPlace>,
-) -> std::result::Result<RepairPlan, Box<dyn std::error::Error>> {
-    let options = CheckOptions::new();
-    let device: Arc<dyn BlockDevice> = open_image(path, &DeviceOptions::read_write())?;
-    if let Some(undo) = undo.filter(|undo| undo.path().exists()) {
-        resume_repair(&*device, undo)?;
-    }
-    let mut policy = policy;
-    let plan = plan_repair(&*device, &options, &mut policy, &NoCheckProgress)?;
-    let rest = plan_rest(&*device, &plan, &options, &NoCheckProgress)?;
-    if plan.is_empty() && rest.is_empty() {
-        return Ok(plan);
-    }
-    if undo.is_some() {
-        let plan = RepairPlan::join(std::iter::once(plan).chain(rest).collect());
-        apply_repair(&device, &plan, undo)?;
-        return Ok(plan);
-    }
-    apply_repair(&device, &plan, None)?;
-    for step in &rest {
-        match apply_repair(&device, step, None) {
-            Ok(()) => {}
-            // Directories stay linear where there is no journal that takes their trees at once.
-            Err(RepairError::NeedsUndo { .. }) => break,
-            Err(e) => return Err(e.into()),
-        }
-    }
-    Ok(plan)
-}
-
 /// Repairs the image `path` of the host, which must not be open. `safe` is 1 to repair only faults whose repair loses nothing, and 0 for
 /// all; `undo` is NULL or a file of the host that gets what was there before. Returns 0, faults left or not, and puts a report in its
 /// place; or a negative errno: -EBUSY, -EINVAL, -EIO.
@@ -172,11 +133,14 @@ pub unsafe extern "C" fn uext4_repair(
                 // SAFETY: a string, as the header asks.
                 false => Some(UndoPlace::new(unsafe { host_path(undo) }?)),
             };
-            let policy = match safe {
+            let mut policy = match safe {
                 0 => RepairPolicy::All,
                 _ => RepairPolicy::Safe,
             };
-            let plan = repair(path, policy, undo.as_ref()).map_err(|e| Failure::of(&*e))?;
+            let options = CheckOptions::new();
+            let undo = undo.as_ref();
+            let plan = repair_image(path, &mut policy, undo, &options, &NoCheckProgress, || true)
+                .map_err(|e| Failure::of(&*e))?;
             let decided = plan.decisions.iter();
             let faults: Vec<_> = decided.map(|d| found(&d.fault, d.repaired)).collect();
             let repaired = plan.decisions.iter().filter(|d| d.repaired).count();

@@ -10,14 +10,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use uext4::unstable::{
-    RepairDecision, RepairError, RepairPlan, RepairPolicy, UndoPlace, apply_repair, plan_repair,
-    plan_rest, resume_repair,
-};
+use uext4::unstable::{RepairDecision, RepairPolicy, UndoPlace, repair_image};
 use uext4::{
-    BlockDevice, Change, ChangeKind, CheckOptions, DeviceOptions, Difference, ExportError, Fault,
-    ImageFormat, MkfsOptions, open_image,
+    Change, ChangeKind, CheckOptions, Difference, ExportError, Fault, ImageFormat, MkfsOptions,
 };
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -175,41 +170,6 @@ pub fn check(
     Ok(dict)
 }
 
-/// Plans and carries out a repair, as `uext4 check --repair` does.
-fn repair_image(
-    path: &Path,
-    policy: RepairPolicy,
-    undo: Option<&UndoPlace>,
-    options: &CheckOptions,
-    calls: &Calls,
-) -> Result<RepairPlan, Failure> {
-    let device: Arc<dyn BlockDevice> = open_image(path, &DeviceOptions::read_write())?;
-    if let Some(undo) = undo.filter(|undo| undo.path().exists()) {
-        resume_repair(&*device, undo)?;
-    }
-    let mut policy = policy;
-    let plan = plan_repair(&*device, options, &mut policy, calls)?;
-    let rest = plan_rest(&*device, &plan, options, calls)?;
-    if calls.has_failed() || (plan.is_empty() && rest.is_empty()) {
-        return Ok(plan);
-    }
-    if undo.is_some() {
-        let plan = RepairPlan::join(std::iter::once(plan).chain(rest).collect());
-        apply_repair(&device, &plan, undo)?;
-        return Ok(plan);
-    }
-    apply_repair(&device, &plan, None)?;
-    for step in &rest {
-        match apply_repair(&device, step, None) {
-            Ok(()) => {}
-            // Directories stay linear where there is no journal that takes their trees at once.
-            Err(RepairError::NeedsUndo { .. }) => break,
-            Err(e) => return Err(e.into()),
-        }
-    }
-    Ok(plan)
-}
-
 /// Repairs an image: every fault, or with `safe` those whose repair loses nothing.
 #[pyfunction]
 pub fn repair(
@@ -220,14 +180,17 @@ pub fn repair(
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'_, PyDict>> {
-    let policy = match safe {
+    let mut policy = match safe {
         true => RepairPolicy::Safe,
         false => RepairPolicy::All,
     };
     let options = CheckOptions::new().threads(threads);
     let calls = Calls::new(progress);
     let undo = undo.as_deref().map(UndoPlace::new);
-    let repaired = py.detach(|| repair_image(&path, policy, undo.as_ref(), &options, &calls));
+    let repaired = py.detach(|| {
+        let wanted = || !calls.has_failed();
+        repair_image(&path, &mut policy, undo.as_ref(), &options, &calls, wanted)
+    });
     let plan = ended(py, &calls, repaired, &path)?;
     let of = |repaired: bool| -> PyResult<Bound<'_, PyList>> {
         let decided = |d: &&RepairDecision| d.repaired == repaired;

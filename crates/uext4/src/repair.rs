@@ -1,6 +1,6 @@
 //! Repairs of images, and changes of their settings: planned, then carried out.
 
-use crate::CheckOptions;
+use crate::{CheckOptions, DeviceOptions, open_image};
 use std::path::Path;
 use std::sync::Arc;
 use uext4_block::BlockDevice;
@@ -32,6 +32,45 @@ pub fn plan_rest(
     progress: &dyn Progress,
 ) -> Result<Vec<Plan>, CheckError> {
     uext4_check::plan_rest(device, repair, options.check(), progress)
+}
+
+/// Plans a repair of an image of the host and carries it out, with what is to be done after it; first it puts back what `undo` holds of one that
+/// was cut short. `is_wanted` is called once before anything is written. The plan says what was found and what was repaired.
+///
+/// # Errors
+/// As [`open_image`], [`plan_repair`] and [`apply_repair`].
+pub fn repair_image(
+    path: &Path,
+    decide: &mut dyn Decide,
+    undo: Option<&UndoPlace>,
+    options: &CheckOptions,
+    progress: &dyn Progress,
+    is_wanted: impl FnOnce() -> bool,
+) -> Result<Plan, Box<dyn std::error::Error + Send + Sync>> {
+    let device: Arc<dyn BlockDevice> = open_image(path, &DeviceOptions::read_write())?;
+    if let Some(undo) = undo.filter(|undo| undo.path().exists()) {
+        resume_repair(&*device, undo)?;
+    }
+    let plan = plan_repair(&*device, options, decide, progress)?;
+    let rest = plan_rest(&*device, &plan, options, progress)?;
+    if !is_wanted() || (plan.is_empty() && rest.is_empty()) {
+        return Ok(plan);
+    }
+    if undo.is_some() {
+        let plan = Plan::join(std::iter::once(plan).chain(rest).collect());
+        apply_repair(&device, &plan, undo)?;
+        return Ok(plan);
+    }
+    apply_repair(&device, &plan, None)?;
+    for step in &rest {
+        match apply_repair(&device, step, None) {
+            Ok(()) => {}
+            // Directories stay linear where there is no journal that takes their trees at once.
+            Err(RepairError::NeedsUndo { .. }) => break,
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(plan)
 }
 
 /// Plans a change of settings, in steps that are carried out one after the other; there are none if nothing changes. Nothing is written.

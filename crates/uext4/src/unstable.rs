@@ -11,7 +11,7 @@ use uext4_vfs::{Error, Result, WalkFlags};
 pub use crate::image_options::ImageConfig;
 pub use crate::repair::{
     apply_repair, plan_grow, plan_repair, plan_rest, plan_shrink, plan_tune, plan_writes,
-    resume_repair, undo_repair,
+    repair_image, resume_repair, undo_repair,
 };
 #[cfg(target_os = "linux")]
 pub use uext4_block::{HostExtent, HostExtentsOf, LatencyDevice, host_extents};
