@@ -47,19 +47,7 @@ fn list<'a>(dir: &Path, name: &str, names: impl Iterator<Item = &'a Vec<u8>>) ->
 
 fn calls(dir: &Path) -> Result<PathBuf> {
     let program = dir.join("calls");
-    let source = Path::new(WORKSPACE).join("tests/guest/casefold/calls.rs");
-    let options = [
-        "--edition",
-        "2024",
-        "-O",
-        "-C",
-        "target-feature=+crt-static",
-        "-o",
-    ];
-    run(Command::new("rustc")
-        .args(options)
-        .arg(&program)
-        .arg(source))?;
+    built::static_program("tests/guest/casefold/calls.rs", &program)?;
     Ok(program)
 }
 

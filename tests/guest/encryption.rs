@@ -7,7 +7,7 @@ use crate::{
 };
 use uext4_ext4::KeyRing;
 use uext4_ondisk::Lblk;
-use uext4_testkit::{encrypted, program::run, tree};
+use uext4_testkit::{encrypted, tree};
 use uext4_vfs::errno::Errno;
 
 const COMMANDS: &str = "
@@ -38,16 +38,7 @@ const DESCRIPTOR: [u8; 8] = *b"\xfeother\0\x01";
 
 fn calls(dir: &Path) -> Result<PathBuf> {
     let program = dir.join("calls");
-    let source = Path::new(WORKSPACE).join("tests/guest/encryption/calls.rs");
-    let mut rustc = Command::new("rustc");
-    rustc.args([
-        "--edition",
-        "2024",
-        "-O",
-        "-C",
-        "target-feature=+crt-static",
-    ]);
-    run(rustc.arg("-o").arg(&program).arg(source))?;
+    built::static_program("tests/guest/encryption/calls.rs", &program)?;
     Ok(program)
 }
 

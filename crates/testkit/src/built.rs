@@ -68,6 +68,27 @@ fn built(name: &str) -> Result<PathBuf, String> {
     Ok(PROFILE.clone()?.join(name))
 }
 
+/// Builds the program of one file of the workspace, which needs no library where it runs, such as a guest.
+///
+/// # Errors
+/// rustc is not there, or refuses it.
+pub fn static_program(source: &str, program: &Path) -> Result<()> {
+    let mut rustc = Command::new("rustc");
+    rustc.args([
+        "--edition",
+        "2024",
+        "-O",
+        "-C",
+        "target-feature=+crt-static",
+    ]);
+    rustc.arg("-o").arg(program);
+    rustc.arg(Path::new(WORKSPACE).join(source));
+    let output = rustc.output()?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{rustc:?}: {errors}");
+    Ok(())
+}
+
 /// Builds what `args` select of the workspace; a moment if that is current. Returns the directory of the profile.
 ///
 /// Beside a test, so that Cargo takes the features that dependencies have in tests, and with those has built nearly all of it

@@ -5,7 +5,7 @@
 use crate::external::*;
 use crate::mounted_dir::{Driver, MountedDir};
 use crate::program::{Printed, run};
-use crate::{built::WORKSPACE, oracle};
+use crate::{built, oracle};
 
 /// The features that mke2fs 1.47 knows, with what it demands or ignores them without; each on top of no other.
 const FEATURES: [(&str, &str); 31] = [
@@ -146,17 +146,8 @@ impl Calls {
     /// Builds it.
     pub fn build() -> Result<Calls> {
         let dir = tempfile::tempdir_in("/dev/shm")?;
-        let source = Path::new(WORKSPACE).join("crates/testkit/src/feature_pairs/calls.rs");
-        let mut rustc = Command::new("rustc");
-        rustc.args([
-            "--edition",
-            "2024",
-            "-O",
-            "-C",
-            "target-feature=+crt-static",
-            "-o",
-        ]);
-        run(rustc.arg(dir.path().join("calls")).arg(source))?;
+        let source = "crates/testkit/src/feature_pairs/calls.rs";
+        built::static_program(source, &dir.path().join("calls"))?;
         // What debugfs writes.
         std::fs::write(dir.path().join("small"), [b's'; 300])?;
         std::fs::write(dir.path().join("large"), vec![b'l'; 90_000])?;
