@@ -27,10 +27,7 @@ fn warned(workdir: &Workdir, args: &[&str], code: i32, block: u64) -> String {
         err.contains(&format!("backup in block {block};")),
         "{args:?}: {err}"
     );
-    assert!(
-        err.contains(&format!("e2fsck -fy -b {block} -B")),
-        "{args:?}: {err}"
-    );
+    assert!(err.contains("`uext4 check -y "), "{args:?}: {err}");
     String::from_utf8(out.stdout).unwrap()
 }
 
@@ -56,8 +53,17 @@ fn assert_reads(workdir: &Workdir, block: u64) {
     ] {
         let line = workdir.fails(1, args);
         assert!(line.contains("superblock is damaged"), "{line}");
-        assert!(line.contains(&format!("e2fsck -fy -b {block} ")), "{line}");
+        assert!(
+            line.contains(&format!("backup in block {block}; `uext4 check -y ")),
+            "{line}"
+        );
     }
+    let report = warned(workdir, &["check", "--json", "a.img"], 4, block);
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(
+        (&report["clean"], &report["superblock_is_damaged"]),
+        (&false.into(), &true.into())
+    );
     assert!(fs::read(workdir.path("a.img")).unwrap() == before);
 }
 
@@ -73,6 +79,9 @@ fn a_backup_is_used_where_the_superblock_is_damaged() {
         let file = image(&workdir, options);
         // All of it.
         file.write_all_at(&[0; 1024], 1024).unwrap();
+        let line = workdir.fails(8, &["check", "-p", "a.img"]);
+        let remedy = "`uext4 check -y a.img` repairs it with its backup";
+        assert!(line.contains(remedy), "{line}");
         assert_reads(&workdir, block);
     }
     // A bit of it, which only a checksum notices; and groups of another size.
@@ -83,12 +92,15 @@ fn a_backup_is_used_where_the_superblock_is_damaged() {
     let file = image(&workdir, &[]);
     file.write_all_at(&[0xee; 8192], 0).unwrap();
     assert_reads(&workdir, 32768);
-    let mut e2fsck = Command::new("e2fsck");
-    e2fsck.args(["-fy", "-b", "32768", "-B", "4096"]);
-    if let Ok(out) = e2fsck.arg(workdir.path("a.img")).output() {
-        assert_eq!(out.status.code(), Some(1));
-        workdir.prints(&["cat", "a.img:/file"], "content");
-    }
+    let out = workdir.run(&["check", "-y", "a.img"]);
+    assert_eq!(
+        out.status.code(),
+        Some(1),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    workdir.prints(&["cat", "a.img:/file"], "content");
+    workdir.assert_clean("a.img");
 }
 
 #[test]
@@ -176,6 +188,12 @@ fn the_journal_is_read_as_well() {
     let text = warned(&workdir, &["cat", "b.img:/late"], 0, 32768);
     assert_eq!(text, "in the journal\n");
     warned(&workdir, &["check", "b.img"], 4, 32768);
+    assert_eq!(
+        workdir.run(&["check", "-y", "b.img"]).status.code(),
+        Some(1)
+    );
+    workdir.prints(&["cat", "b.img:/late"], "in the journal");
+    workdir.assert_clean("b.img");
 }
 
 /// A process that is killed while it mounts may have begun the log, and not yet said so in the superblock: nothing is in it.

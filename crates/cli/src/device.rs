@@ -20,13 +20,13 @@ pub fn offset() -> u64 {
     OFFSET.get().copied().unwrap_or(0)
 }
 
-/// An image as e2fsprogs take it, for a command line.
-pub fn name_for_e2fsprogs(image: &Path) -> String {
-    let mut name = image.as_os_str().to_owned();
-    if offset() > 0 {
-        name.push(format!("?offset={}", offset()));
+/// An image as a command line of uext4 names it.
+pub fn as_argument(image: &Path) -> String {
+    let name = quoted::path(image);
+    match offset() {
+        0 => name,
+        bytes => format!("--offset {bytes} {name}"),
     }
-    quoted::path(Path::new(&name))
 }
 
 thread_local! {

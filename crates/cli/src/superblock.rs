@@ -117,7 +117,7 @@ fn warn(image: &Path, found: &BackupSuperblock, is_damaged: bool) {
     match is_damaged {
         true => show::warn(format_args!(
             "{name}: superblock is damaged; read with its backup in block {block}; {}",
-            repair(image, found)
+            repair(image)
         )),
         false => show::warn(format_args!(
             "{name}: read with its superblock in block {block}"
@@ -125,12 +125,8 @@ fn warn(image: &Path, found: &BackupSuperblock, is_damaged: bool) {
     }
 }
 
-fn repair(image: &Path, found: &BackupSuperblock) -> String {
-    let name = device::name_for_e2fsprogs(image);
-    format!(
-        "`e2fsck -fy -b {} -B {} {name}` repairs it",
-        found.block, found.block_size
-    )
+fn repair(image: &Path) -> String {
+    format!("`uext4 check -y {}` repairs it", device::as_argument(image))
 }
 
 /// The block of the backup that an image can be read with, if its superblock is damaged; a warning names it.
@@ -146,7 +142,17 @@ pub fn remedy(image: &Path) -> Option<String> {
     Some(format!(
         "superblock is damaged ({why}), and it can only be read (mount: -r), with its backup in block {}; {}",
         found.block,
-        repair(image, &found)
+        repair(image)
+    ))
+}
+
+/// The same of an image that is to be repaired without a choice of backups.
+pub fn remedy_of_repair(image: &Path) -> Option<String> {
+    let (why, found) = damaged(image)?;
+    Some(format!(
+        "superblock is damaged ({why}); {} with its backup in block {}",
+        repair(image),
+        found.block
     ))
 }
 

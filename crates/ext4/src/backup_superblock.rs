@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use uext4_block::{BlockDevice, OverlayDevice};
 use uext4_ondisk::{
-    Compat, EXT4_MAGIC, GroupCsum, GroupDesc, GroupFlags, GroupNo, Incompat, RawSuperblock,
+    EXT4_MAGIC, GroupCsum, GroupDesc, GroupFlags, GroupNo, Incompat, RawSuperblock,
     SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock,
 };
 
@@ -11,10 +11,6 @@ use uext4_ondisk::{
 const GROUPS: [u64; 12] = [1, 3, 5, 7, 9, 25, 27, 49, 81, 125, 243, 343];
 /// Bytes of a block, the usual ones first.
 const BLOCK_SIZES: [u64; 7] = [4096, 1024, 2048, 8192, 16384, 32768, 65536];
-/// Marks the root of an extent tree, in the first two bytes.
-const EXTENT_MAGIC: u32 = 0xf30a;
-/// Where the superblock of a journal has the block that recovery starts with, in bytes.
-const JOURNAL_START: u64 = 28;
 
 /// An image that is read with a backup of its superblock.
 #[derive(Debug)]
@@ -41,7 +37,8 @@ impl BackupSuperblock {
         let over = OverlayDevice::new(Arc::clone(&device));
         restore_descriptors(&over, &sb);
         let mut raw = sb.raw.clone();
-        if journal_holds_changes(&*device, &sb) {
+        let read = |at, bytes: &mut [u8]| device.read_at(at, bytes).is_ok();
+        if sb.may_need_recovery(read) {
             let incompat = sb.incompat | Incompat::RECOVER;
             raw.set_features(sb.compat, incompat, sb.ro_compat);
         }
@@ -140,29 +137,5 @@ fn restore_descriptors(device: &OverlayDevice, sb: &Superblock) {
             // The overlay is in memory: a write in range succeeds.
             let _ = device.write_at(offset, &backup);
         }
-    }
-}
-
-/// Whether the journal may hold what the image does not have yet. Backups do not record it.
-fn journal_holds_changes(device: &dyn BlockDevice, sb: &Superblock) -> bool {
-    let raw = &sb.raw;
-    if !sb.compat.contains(Compat::HAS_JOURNAL) || raw.journal_inum.get() == 0 {
-        return false;
-    }
-    if raw.jnl_backup_type != 1 {
-        return true;
-    }
-    // A copy of what the journal's inode maps its blocks by.
-    let words = raw.jnl_blocks.map(|word| word.get());
-    let block = match (words[0] & 0xffff == EXTENT_MAGIC, words[1] >> 16) {
-        (true, 0) => u64::from(words[4] >> 16) << 32 | u64::from(words[5]),
-        (true, _) => return true,
-        (false, _) => u64::from(words[0]),
-    };
-    let offset = block.saturating_mul(sb.geometry.block_size.into());
-    let mut start = [0; 4];
-    match device.read_at(offset.saturating_add(JOURNAL_START), &mut start) {
-        Ok(()) => start != [0; 4],
-        Err(_) => true,
     }
 }

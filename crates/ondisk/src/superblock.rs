@@ -5,9 +5,11 @@ use zerocopy::little_endian::U32;
 
 use crate::checksum::CsumSeed;
 use crate::corrupt::FormatError;
+use crate::extent_node::EXTENT_MAGIC;
 use crate::features::{Compat, Incompat, RoCompat};
 use crate::geometry::Geometry;
 use crate::hash::{HashParams, HashVersion};
+use crate::jbd2_super::RawJournalSuper;
 use crate::raw_superblock::{FLAG_UNSIGNED_HASH, RawSuperblock};
 use crate::types::Ino;
 
@@ -118,6 +120,29 @@ impl Superblock {
     pub fn journal_ino(&self) -> Option<Ino> {
         let ino = self.raw.journal_inum.get();
         (self.has_journal() && ino != 0).then_some(Ino(ino))
+    }
+
+    /// Whether the journal may hold what the image does not have yet. Backups do not record it, so this asks the journal's own
+    /// superblock, whose place comes from the copy of what the journal's inode maps its blocks by. `read` reads at an offset in
+    /// bytes, and returns false if it can't.
+    pub fn may_need_recovery(&self, read: impl FnOnce(u64, &mut [u8]) -> bool) -> bool {
+        if self.journal_ino().is_none() {
+            return false;
+        }
+        if self.raw.jnl_backup_type != 1 {
+            return true;
+        }
+        let words = self.raw.jnl_blocks.map(|word| word.get());
+        let [header, depth, high, low] = [words[0], words[1], words[4] >> 16, words[5]];
+        let block = match (header & 0xffff == u32::from(EXTENT_MAGIC), depth >> 16) {
+            (true, 0) => u64::from(high) << 32 | u64::from(low),
+            (true, _) => return true,
+            (false, _) => u64::from(header),
+        };
+        let offset = block.saturating_mul(self.geometry.block_size.into());
+        let at = std::mem::offset_of!(RawJournalSuper, start) as u64;
+        let mut start = [0; 4];
+        !read(offset.saturating_add(at), &mut start) || start != [0; 4]
     }
 }
 

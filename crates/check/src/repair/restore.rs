@@ -86,9 +86,17 @@ pub(crate) fn find(device: &dyn BlockDevice) -> Result<Option<Superblock>> {
 }
 
 /// The primary superblock, made from a backup: what changes in use is kept from the primary one where it can be
-/// right.
-pub(crate) fn merged(backup: &Superblock, primary: &RawSuperblock) -> RawSuperblock {
+/// right. A journal that may hold changes is to be recovered, as no backup records it.
+pub(crate) fn merged(
+    device: &dyn BlockDevice,
+    backup: &Superblock,
+    primary: &RawSuperblock,
+) -> RawSuperblock {
     let mut raw = backup.raw.clone();
+    if backup.may_need_recovery(|at, bytes| device.read_at(at, bytes).is_ok()) {
+        let incompat = backup.incompat | Incompat::RECOVER;
+        raw.set_features(backup.compat, incompat, backup.ro_compat);
+    }
     raw.block_group_nr = 0.into();
     raw.state = STATE_CLEAN.into();
     if primary.magic.get() == EXT4_MAGIC && primary.uuid == backup.raw.uuid {
@@ -123,7 +131,7 @@ pub(crate) fn from_backup(device: &dyn BlockDevice) -> Result<Option<Edits>> {
     let Some(slot) = RawSuperblock::mut_from(&mut bytes) else {
         return Ok(None);
     };
-    *slot = merged(&backup, slot);
+    *slot = merged(device, &backup, slot);
     let mut edits = Edits::default();
     edits.write(SUPERBLOCK_OFFSET, &bytes);
     Ok(Some(edits))

@@ -55,7 +55,7 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<bool> {
         let backup = restore::find(cx.view.device())?;
         ed.change_super(|raw| {
             if let Some(backup) = backup {
-                *raw = restore::merged(&backup, raw);
+                *raw = restore::merged(cx.view.device(), &backup, raw);
             }
         })?;
         return Ok(true);

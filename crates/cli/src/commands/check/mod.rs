@@ -104,6 +104,7 @@ pub struct Args {
 struct Json {
     image: String,
     clean: bool,
+    superblock_is_damaged: bool,
     incomplete: bool,
     needs_recovery: bool,
     errors_recorded: bool,
@@ -167,7 +168,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 code = code.max(if clean { 0 } else { FAULTS });
                 let paths = paths_of(image, &report)?;
                 match args.json {
-                    true => documents.push(json(image, &report, &paths)),
+                    true => documents.push(json(image, &report, &paths, superblock_is_damaged)),
                     false if args.quiet => list(image, &report, FaultLevel::Fault, &paths)?,
                     false => text(image, &report, &paths, superblock_is_damaged)?,
                 }
@@ -231,7 +232,7 @@ fn repair_one(
     let (plan, code) = repair::repair(args, image, choice, undo)?;
     let paths = paths_of(image, &plan.after)?;
     if args.json {
-        let mut document = json(image, &plan.after, &paths);
+        let mut document = json(image, &plan.after, &paths, false);
         document.repairs = Some(repair::json(&plan, &paths));
         return Ok((code, Some(document)));
     }
@@ -242,7 +243,8 @@ fn repair_one(
     Ok((code, None))
 }
 
-/// Checks an image; whether its superblock is damaged comes with the report, as that is of a backup then.///
+/// Checks an image; whether its superblock is damaged comes with the report, as that is of a backup then.
+///
 /// # Errors
 /// The image can't be opened or checked.
 pub fn check(args: &Args, image: &Path) -> Result<(CheckReport, bool)> {
@@ -346,11 +348,12 @@ fn fault_json(f: &Fault, paths: &Paths) -> FaultJson {
     }
 }
 
-fn json(image: &Path, report: &CheckReport, paths: &Paths) -> Json {
+fn json(image: &Path, report: &CheckReport, paths: &Paths, superblock_is_damaged: bool) -> Json {
     let fault = |f: &Fault| fault_json(f, paths);
     Json {
         image: image.display().to_string(),
-        clean: report.is_clean(),
+        clean: report.is_clean() && !superblock_is_damaged,
+        superblock_is_damaged,
         incomplete: report.incomplete,
         needs_recovery: report.needs_recovery,
         errors_recorded: report.errors_recorded,

@@ -2,8 +2,8 @@
 
 use super::{Args, FAULTS, FaultJson, Paths, path_of, paths_of};
 use crate::bar::Bar;
-use crate::{ask, device, diagnostics, interrupt, show};
-use anyhow::{Result, bail};
+use crate::{ask, device, diagnostics, interrupt, show, superblock};
+use anyhow::{Result, anyhow, bail};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -107,10 +107,14 @@ pub fn repair(
     });
     drop(bar);
     interrupt::check()?;
-    let (plan, rest) = planned.map_err(|e| diagnostics::checking(image, e))?;
     if let Some(e) = asker.failure {
         return Err(e);
     }
+    let (plan, rest) = planned.map_err(|e| match superblock::remedy_of_repair(image) {
+        // Which of several backups is right is a choice.
+        Some(remedy) => anyhow!("{}: {remedy}", image.display()),
+        None => diagnostics::checking(image, e),
+    })?;
     let plan = carry_out(undo, &device, plan, rest)?;
     let removed = |d: &RepairDecision| d.repaired && d.fault.kind == FaultKind::JournalInode;
     if plan.decisions.iter().any(removed)

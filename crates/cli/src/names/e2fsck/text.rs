@@ -19,7 +19,7 @@ Pass 5: Checking group summary information";
 /// What to do about an image without a superblock.
 pub const NO_SUPERBLOCK: &str = "
 The superblock could not be read or does not describe a valid ext2/ext3/ext4
-filesystem, and no backup of it was found. If there is one, -b names its block:
+filesystem. -b names the block of a backup, if there is one; its usual places:
     e2fsck -b 8193 <device>
  or
     e2fsck -b 32768 <device>
