@@ -7,29 +7,13 @@
 //! | `sh,debian` | in `make guest` |
 //! | `sh,fragment` | by itself it means nothing: another machine, server or program |
 
+use uext4_testkit::guides::examples;
 use uext4_testkit::prelude::*;
 
 /// A fence that runs here only where the machine has what it needs.
 const MOUNT: &str = "mount";
 /// Fences that this program does not run.
 const ELSEWHERE: [&str; 5] = ["debian", "console", "fragment", "bench", "bench-long"];
-
-/// The examples of a page: what follows the language of each fence, and its lines.
-fn examples(page: &str) -> Vec<(Vec<&str>, String)> {
-    let mut found = Vec::new();
-    let mut lines = page.lines();
-    while let Some(line) = lines.next() {
-        let Some(language) = line.strip_prefix("```") else {
-            continue;
-        };
-        let code: Vec<&str> = lines.by_ref().take_while(|l| *l != "```").collect();
-        let mut words = language.split(',');
-        if words.next() == Some("sh") {
-            found.push((words.collect(), code.join("\n")));
-        }
-    }
-    found
-}
 
 /// What the pages take to be there.
 const SETUP: &str = "

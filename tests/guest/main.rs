@@ -7,6 +7,7 @@ mod debian;
 mod dm_verity;
 mod encryption;
 mod feature_pairs;
+mod guide;
 mod images;
 mod machine;
 mod quota;

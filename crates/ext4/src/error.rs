@@ -103,6 +103,15 @@ impl Ext4Error {
                 | Ext4Error::Stale
         )
     }
+
+    /// Says whose damage it is, unless that is known.
+    #[cold]
+    pub(crate) fn of_inode(self, ino: uext4_ondisk::Ino) -> Self {
+        match self {
+            Ext4Error::Corrupt(e) => e.ino(ino).into(),
+            e => e,
+        }
+    }
 }
 
 /// What the file system's calls return.

@@ -330,9 +330,10 @@ impl OrphanList {
                 .volume
                 .cache()
                 .get_verified(pblk.0, role, |data| -> Result<()> {
-                    uext4_ondisk::orphan_block_verify(data, seed, pblk).map_err(|e| e.ino(ino))?;
+                    uext4_ondisk::orphan_block_verify(data, seed, pblk)?;
                     Ok(())
-                })?;
+                })
+                .map_err(|e| e.of_inode(ino))?;
             let slots = orphan_slots(self.volume.cache().block_size());
             let used = Words::of(&vec![0; slots.div_ceil(64) * 8]);
             let past = (used.len() * 64 - slots) as u32;

@@ -29,6 +29,7 @@
 //! | [`aligned`] | memory for direct I/O |
 //! | [`as_root`] | operations that must succeed |
 //! | [`acl`] | ACLs |
+//! | [`guides`] | the examples of the guides |
 //! | [`folding_names`] | names for directories that ignore case |
 //! | [`stamps`] | what concurrent readers of a file may find |
 //! | [`object_store`] | a store of objects in memory, and a network that fails |
@@ -64,6 +65,7 @@ mod external;
 pub mod faults;
 pub mod feature_pairs;
 pub mod folding_names;
+pub mod guides;
 pub mod image;
 pub mod librbd_shim;
 pub mod loop_device;

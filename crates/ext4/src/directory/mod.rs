@@ -169,8 +169,9 @@ impl Directory {
             .cache()
             .get_verified(pblk.0, (kind, seed), |data| {
                 self.check_dir_block(dir, data, role)
-                    .map_err(|e| Ext4Error::from(e.ino(dir.ino).pblk(pblk)))
-            })?;
+                    .map_err(|e| Ext4Error::from(e.pblk(pblk)))
+            })
+            .map_err(|e| e.of_inode(dir.ino))?;
         remembered.put(lblk, &buffer);
         Ok(buffer)
     }

@@ -55,13 +55,14 @@ impl Attributes {
         self.volume
             .cache()
             .get_verified(pblk.0, role, |data| -> Result<()> {
-                let place = |e: uext4_ondisk::Corrupt| e.ino(inode.ino).pblk(pblk);
+                let place = |e: uext4_ondisk::Corrupt| e.pblk(pblk);
                 if let Some(seed) = self.volume.seed() {
                     uext4_ondisk::xattr_block_checksum_verify(data, seed, pblk).map_err(place)?;
                 }
                 XattrArea::in_block(data).map_err(place)?;
                 Ok(())
             })
+            .map_err(|e| e.of_inode(inode.ino))
     }
 
     fn load_lists(&self, inode: &Inode) -> Result<Lists> {
@@ -75,7 +76,8 @@ impl Attributes {
         } else {
             let buffer = self.xattr_block(inode, pblk)?;
             let content = buffer.read();
-            let area = XattrArea::in_block(content.data())?;
+            let area =
+                XattrArea::in_block(content.data()).map_err(|e| e.ino(inode.ino).pblk(pblk))?;
             let owners = uext4_ondisk::xattr_refcount(content.data());
             (XattrList::from_area(&area), owners.is_some_and(|n| n > 1))
         };

@@ -120,7 +120,9 @@ impl<'a> Reader<'a> {
     /// A block of pointers.
     fn load(&self, pblk: Pblk) -> Result<Arc<Buffer>> {
         let role = (kinds::MAP_NODE, self.ino.0);
-        self.cache.get_verified(pblk.0, role, |_| Ok(()))
+        self.cache
+            .get_verified(pblk.0, role, |_| Ok(()))
+            .map_err(|e: Ext4Error| e.of_inode(self.ino))
     }
 
     /// Refuses blocks that no pointer may name.

@@ -96,7 +96,7 @@ impl Mapping {
         }
         self.blocks
             .free_run(handle, run)
-            .map_err(|e| of_inode(e, reader))
+            .map_err(|e| e.of_inode(reader.ino))
     }
 
     /// Frees the pointer blocks of the path that nothing is left in, from the last one up, and notes in the
@@ -121,7 +121,7 @@ impl Mapping {
             })?;
             self.blocks
                 .free_metadata(handle, Pblk(buffer.block()))
-                .map_err(|e| of_inode(e, &reader))?;
+                .map_err(|e| e.of_inode(reader.ino))?;
             freed += 1;
         }
         if freed == 0 && path.root == *before {
@@ -132,14 +132,6 @@ impl Mapping {
             disk.i_block = path.root;
             disk.blocks = disk.blocks.saturating_sub(sectors);
         })
-    }
-}
-
-/// Says which inode's blocks are damaged.
-fn of_inode(e: Ext4Error, reader: &Reader<'_>) -> Ext4Error {
-    match e {
-        Ext4Error::Corrupt(e) => e.ino(reader.ino).into(),
-        e => e,
     }
 }
 

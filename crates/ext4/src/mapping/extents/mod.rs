@@ -151,7 +151,8 @@ impl Loader<'_> {
                 let node = ExtentNode::validate(data, check).map_err(place)?;
                 self.check_fixed(&node).map_err(place)?;
                 Ok(())
-            })?;
+            })
+            .map_err(|e| e.of_inode(self.ino))?;
         ExtentNode::validate_place(buffer.read().data(), check).map_err(place)?;
         Ok(buffer)
     }
