@@ -1,5 +1,6 @@
 //! Unmounting, as root by the kernel, else through fusermount3.
 
+use crate::mountinfo::MountEntry;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::path::Path;
@@ -26,6 +27,9 @@ pub enum UnmountError {
     /// The host says no.
     #[error("{0}")]
     Host(std::io::Error),
+    /// It is a mount of another user.
+    #[error("another user mounted it; only that user and root can unmount it")]
+    NotOwner,
     /// fusermount3 says no, or is not there.
     #[error("fusermount3: {0}")]
     Helper(String),
@@ -59,9 +63,16 @@ fn once(dir: &Path, how: UnmountMode) -> Result<(), UnmountError> {
     match rustix::mount::unmount(dir, flags | UnmountFlags::NOFOLLOW) {
         Ok(()) => Ok(()),
         Err(Errno::BUSY) => Err(UnmountError::Busy),
+        Err(Errno::PERM) if is_of_another_user(dir) => Err(UnmountError::NotOwner),
         Err(Errno::PERM) => by_helper(dir, how),
         Err(errno) => Err(UnmountError::Host(errno.into())),
     }
+}
+
+fn is_of_another_user(dir: &Path) -> bool {
+    let entry = MountEntry::at(dir).ok().flatten();
+    let user = entry.and_then(|entry| entry.user);
+    user.is_some_and(|user| user != rustix::process::getuid().as_raw())
 }
 
 fn by_helper(dir: &Path, how: UnmountMode) -> Result<(), UnmountError> {

@@ -172,6 +172,23 @@ fn a_user_mounts_writes_and_unmounts() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn another_users_mount_is_not_unmounted() -> Result<()> {
+    let home = require!(some Home::new()?, Ok(()));
+    let mut uext4 = Command::new(built::command()?);
+    uext4.current_dir(home.files.path());
+    ensure!(uext4.args(["mount", "image", "mount"]).status()?.success());
+    let out = home.uext4(&["umount", "mount"])?;
+    let said = String::from_utf8_lossy(&out.stderr);
+    let expected = "mount: another user mounted it; only that user and root can unmount it";
+    ensure!(
+        out.status.code() == Some(1) && said.contains(expected),
+        "{said}"
+    );
+    ensure!(home.is_mounted());
+    Ok(())
+}
+
 /// The user has root's files in the image, and leaves them root's.
 #[test]
 fn a_user_changes_files_of_root_with_fakeroot() -> Result<()> {

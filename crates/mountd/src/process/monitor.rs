@@ -450,8 +450,11 @@ fn kernel_options(request: &MountRequest, options: &Options, facts: &Facts) -> K
 }
 
 fn mounting(request: &MountRequest, e: &io::Error) -> Failure {
+    let helper = || Command::new("fusermount3").arg("--version").output();
+    if !rustix::process::geteuid().is_root() && helper().is_err() {
+        return Failure::new("fusermount3 is missing: install the package fuse3");
+    }
     let hint = match e.kind() {
-        io::ErrorKind::NotFound => "; is the package fuse3 installed?",
         io::ErrorKind::PermissionDenied => "; it must be a directory of yours",
         _ => "",
     };
