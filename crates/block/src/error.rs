@@ -1,5 +1,6 @@
 //! The error of every device call.
 
+use crate::errno::errno_of;
 use std::sync::OnceLock;
 use std::{fmt, io, path::PathBuf};
 
@@ -272,7 +273,7 @@ impl BlockError {
         Some(match self {
             BlockError::Io { source, .. }
             | BlockError::Open { source, .. }
-            | BlockError::NoUring { source } => return source.raw_os_error(),
+            | BlockError::NoUring { source } => return errno_of(source),
             BlockError::NoDirect { .. } | BlockError::Image { .. } => EINVAL,
             BlockError::Short { .. }
             | BlockError::OutOfRange { .. }

@@ -37,6 +37,7 @@ pub mod batch;
 pub mod device;
 mod device_id;
 pub mod engine;
+mod errno;
 pub mod error;
 pub mod image;
 #[cfg(target_os = "linux")]
@@ -71,6 +72,7 @@ use portable as platform;
 pub use device::BlockDevice;
 pub use device_id::DeviceId;
 pub use engine::IoEngine;
+pub use errno::errno_of;
 pub use error::{BlockError, BlockOp, Failure, LeaseLoss, Result};
 pub use image::{ImageFiles, ImageName, open_image};
 #[cfg(target_os = "linux")]

@@ -3,19 +3,19 @@
 use crate::location::{self, InImage};
 use crate::quoted::{self, quoted};
 use crate::superblock::{self, OpenError};
+use crate::system::paths;
+use crate::system::{files, mounts};
 use crate::{device, interrupt, near_names, probe, show, undecrypted};
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use uext4::DeviceOptions;
 use uext4::unstable::ondisk::{EXT4_MAGIC, SUPERBLOCK_OFFSET};
-use uext4::unstable::read_superblock;
+use uext4::unstable::{errno_of, read_superblock};
 use uext4::{
     BlockError, CheckError, Errno, Error, Filesystem, ImageName, ImageOptions, InodeFlags,
     MkfsError,
 };
-use uext4_mountd::{second_mount, stats};
 
 /// The chain of an error as one text; what an outer message already ends with is not repeated.
 pub fn one_line(e: &anyhow::Error) -> String {
@@ -26,8 +26,8 @@ pub fn one_line(e: &anyhow::Error) -> String {
     };
     for cause in e.chain() {
         let io = cause.downcast_ref::<io::Error>();
-        let text = match io.and_then(io::Error::raw_os_error) {
-            Some(errno) => Errno(errno).to_string(),
+        let text = match io.and_then(host_errno) {
+            Some(errno) => errno.to_string(),
             None => cause.to_string(),
         };
         if line.ends_with(&text) || line.contains(&format!(": {text}")) {
@@ -51,6 +51,11 @@ fn without_numbers(mut text: &str) -> String {
     left + text
 }
 
+/// The number on Linux of an error of the host, if it has one.
+pub fn host_errno(e: &io::Error) -> Option<Errno> {
+    errno_of(e).map(Errno)
+}
+
 /// Whether writing to standard output failed.
 pub fn is_of_output(e: &anyhow::Error) -> bool {
     let first = e.chain().next();
@@ -70,8 +75,8 @@ pub fn is_closed_pipe(e: &anyhow::Error) -> bool {
 fn is_of_full_host(e: &Error) -> bool {
     let mut cause = std::error::Error::source(e);
     while let Some(e) = cause {
-        let code = e.downcast_ref().and_then(io::Error::raw_os_error);
-        if matches!(code.map(Errno), Some(Errno::ENOSPC | Errno::EDQUOT)) {
+        let errno = e.downcast_ref().and_then(host_errno);
+        if matches!(errno, Some(Errno::ENOSPC | Errno::EDQUOT)) {
             return true;
         }
         cause = e.source();
@@ -116,7 +121,7 @@ pub fn changing(fs: &Filesystem, at: &InImage, e: Error) -> anyhow::Error {
     if matches!(e.errno(), Errno::EPERM | Errno::EACCES) {
         let above = at.path.parent().unwrap_or(Path::new("/"));
         for path in [&at.path, above] {
-            let flags = fs.flags(path).unwrap_or(InodeFlags::empty());
+            let flags = fs.flags(paths::bytes(path)).unwrap_or(InodeFlags::empty());
             let (name, flag, letter) = match flags {
                 f if f.contains(InodeFlags::IMMUTABLE) => (at.beside(path), "immutable", 'i'),
                 f if f.contains(InodeFlags::APPEND) => (at.beside(path), "append-only", 'a'),
@@ -160,7 +165,7 @@ pub fn creating(fs: &Filesystem, at: &InImage, e: Error) -> anyhow::Error {
             "{at}: no such directory: leads through a link to {target}, which does not exist"
         );
     }
-    match fs.metadata(&above.path) {
+    match fs.metadata(paths::bytes(&above.path)) {
         Err(gone) if gone == Errno::ENOENT => {
             let hint = quoted(above.to_string());
             anyhow::anyhow!("{above}: no such directory; `uext4 mkdir -p {hint}` makes it")
@@ -171,8 +176,8 @@ pub fn creating(fs: &Filesystem, at: &InImage, e: Error) -> anyhow::Error {
 
 /// What a symbolic link holds that leads nowhere.
 fn dangling(fs: &Filesystem, at: &InImage) -> Option<String> {
-    let target = fs.read_link(&at.path).ok()?;
-    let leads = fs.exists(&at.path).unwrap_or(true);
+    let target = fs.read_link(paths::bytes(&at.path)).ok()?;
+    let leads = fs.exists(paths::bytes(&at.path)).unwrap_or(true);
     (!leads).then(|| String::from_utf8_lossy(&target).into_owned())
 }
 
@@ -228,7 +233,7 @@ pub fn setting_xattr(
 /// An error about a file of the host.
 pub fn on_host(path: &Path, e: impl Into<io::Error>) -> anyhow::Error {
     let e = e.into();
-    let errno = e.raw_os_error().map(Errno);
+    let errno = host_errno(&e);
     match errno {
         // The reader is gone; what that means is for the command.
         Some(Errno::EPIPE) => return e.into(),
@@ -410,7 +415,7 @@ pub fn has_magic(image: &Path) -> bool {
 
 /// Whether it is a file or a block device.
 pub fn holds_data(there: &fs::Metadata) -> bool {
-    there.is_file() || there.file_type().is_block_device()
+    there.is_file() || files::is_block_device(there.file_type())
 }
 
 /// A check that could not run.
@@ -534,16 +539,16 @@ fn not_an_image(image: &Path) -> anyhow::Error {
 
 fn busy(image: &Path, why: &str) -> String {
     let name = image.display().to_string();
-    if let Some(dir) = second_mount::mounted_at(image) {
-        let (server, why) = match stats::read_from_afar(&dir) {
-            Ok(Some(document)) => (
+    if let Some(dir) = mounts::mounted_at(image) {
+        let (server, why) = match mounts::statistics(&dir) {
+            Some(document) => (
                 format!(" by process {}", document["pid"]),
                 match document["as_stored"] == false {
                     true => " with other owners or in part",
                     false => "",
                 },
             ),
-            _ => (String::new(), ""),
+            None => (String::new(), ""),
         };
         let dir = dir.display();
         return format!(

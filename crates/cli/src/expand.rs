@@ -3,10 +3,10 @@
 use crate::endpoint::Endpoint;
 use crate::glob;
 use crate::location::InImage;
+use crate::system::paths;
 use anyhow::Result;
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use uext4::FileKind;
@@ -26,8 +26,7 @@ pub fn turn_off() {
 /// # Errors
 /// A directory that cannot be read.
 pub fn expand(endpoint: &dyn Endpoint, at: &InImage) -> Result<Vec<InImage>> {
-    let is_pattern =
-        !OFF.load(Ordering::Relaxed) && glob::is_pattern(at.path.as_os_str().as_bytes());
+    let is_pattern = !OFF.load(Ordering::Relaxed) && glob::is_pattern(&paths::bytes(&at.path));
     if !is_pattern || endpoint.find(&at.path, false)?.is_some() {
         return Ok(vec![at.clone()]);
     }
@@ -40,14 +39,12 @@ pub fn expand(endpoint: &dyn Endpoint, at: &InImage) -> Result<Vec<InImage>> {
         }
     }
     // A slash at the end asks for directories.
-    if at.path.as_os_str().as_bytes().ends_with(b"/") {
+    if paths::bytes(&at.path).ends_with(b"/") {
         found.retain(|path| is_directory(endpoint, path));
         found.iter_mut().for_each(|path| path.push(""));
     }
     if found.is_empty() {
-        let path = PathBuf::from(OsString::from_vec(glob::unescaped(
-            at.path.as_os_str().as_bytes(),
-        )));
+        let path = paths::path_buf(glob::unescaped(&paths::bytes(&at.path)));
         found.push(path);
     }
     let named = |path| InImage {
@@ -59,13 +56,13 @@ pub fn expand(endpoint: &dyn Endpoint, at: &InImage) -> Result<Vec<InImage>> {
 
 /// What is in these directories and matches.
 fn below(endpoint: &dyn Endpoint, dirs: &[PathBuf], pattern: &OsStr) -> Result<Vec<PathBuf>> {
-    let pattern = pattern.as_bytes();
+    let pattern = &*paths::bytes(pattern);
     let mut found = Vec::new();
     for dir in dirs {
         if pattern == b"**" {
             add_directories(endpoint, dir, &mut found)?;
         } else if !glob::is_pattern(pattern) {
-            let path = dir.join(OsStr::from_bytes(pattern));
+            let path = dir.join(paths::path(pattern));
             // A name below something else than a directory names nothing.
             if is_directory(endpoint, dir) && endpoint.find(&path, false)?.is_some() {
                 found.push(path);
@@ -73,7 +70,7 @@ fn below(endpoint: &dyn Endpoint, dirs: &[PathBuf], pattern: &OsStr) -> Result<V
         } else if is_directory(endpoint, dir) {
             let mut names = endpoint.list(dir)?;
             names.retain(|name| glob::matches_file_name(pattern, name));
-            found.extend(names.iter().map(|name| dir.join(OsStr::from_bytes(name))));
+            found.extend(names.iter().map(|name| dir.join(paths::path(name))));
         }
     }
     Ok(found)
@@ -91,12 +88,7 @@ fn add_directories(endpoint: &dyn Endpoint, dir: &Path, found: &mut Vec<PathBuf>
         }
         let mut names = endpoint.list(&dir)?;
         names.retain(|name| !name.starts_with(b"."));
-        stack.extend(
-            names
-                .iter()
-                .rev()
-                .map(|name| dir.join(OsStr::from_bytes(name))),
-        );
+        stack.extend(names.iter().rev().map(|name| dir.join(paths::path(name))));
         found.push(dir);
     }
     Ok(())

@@ -1,23 +1,21 @@
 //! The images that a command has open, each once, and the operands that name files in them.
 
-use crate::endpoint::{Endpoint, Image, Mounted, Target};
+use crate::endpoint::{Endpoint, Image, Target};
 use crate::location::{InImage, Location};
+use crate::system::{mounts, paths};
 use crate::{device, diagnostics, expand, failures, interrupt, mode, show, superblock};
 use anyhow::{Context, Result};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use uext4::unstable::MmpHold;
 use uext4::unstable::ondisk::Incompat;
+use uext4::unstable::{MmpHold, RawKey, split_key_descriptor};
 use uext4::{
     BlockDevice, Caller, DeviceId, DeviceOptions, Edit, Filesystem, ImageName, ImageOptions,
 };
-use uext4_mountd::encryption_keys::{RawKey, split_descriptor};
-use uext4_mountd::{second_mount, stats};
 
 /// Where the journal of images is that have it on another device.
 static JOURNAL: OnceLock<PathBuf> = OnceLock::new();
@@ -58,8 +56,9 @@ pub fn keys() -> &'static [RawKey] {
 /// # Errors
 /// The file can't be read, or has another length than keys.
 pub fn read_key(file: &Path) -> Result<RawKey> {
-    let (descriptor, file) = split_descriptor(file.as_os_str().as_bytes());
-    let file = Path::new(OsStr::from_bytes(file));
+    let (descriptor, file) = split_key_descriptor(file.as_os_str().as_encoded_bytes());
+    let file = paths::word(file.to_vec());
+    let file = Path::new(&file);
     let opened: Box<dyn Read> = match file == Path::new("-") {
         true => Box::new(std::io::stdin()),
         false => Box::new(File::open(file).map_err(|e| diagnostics::on_host(file, e))?),
@@ -182,7 +181,7 @@ struct Open {
 #[derive(Default)]
 pub struct Images {
     open: Vec<Open>,
-    mounted: Vec<(Key, Arc<Mounted>)>,
+    mounted: Vec<(Key, Arc<dyn Endpoint>)>,
 }
 
 impl Images {
@@ -228,16 +227,12 @@ impl Images {
     pub fn source(&mut self, image: &Path) -> Result<Arc<dyn Endpoint>> {
         let key = key(image);
         if let Some((_, mounted)) = self.mounted.iter().find(|(k, _)| *k == key) {
-            return Ok(Arc::clone(mounted) as Arc<dyn Endpoint>);
+            return Ok(Arc::clone(mounted));
         }
         if device::offset() == 0
             && self.open.iter().all(|open| open.key != key)
-            && let Some(dir) = second_mount::mounted_at(image)
-            // With other owners, or as a part, it shows something else than what is stored.
-            && stats::read(&dir).is_ok_and(|stats| stats["as_stored"] == true)
-            && let Ok(mounted) = Mounted::new(self.next_id(), image.to_owned(), &dir)
+            && let Some(mounted) = mounts::endpoint(self.next_id(), image)
         {
-            let mounted = Arc::new(mounted);
             self.mounted.push((key, Arc::clone(&mounted)));
             return Ok(mounted);
         }

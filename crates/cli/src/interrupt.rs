@@ -1,12 +1,10 @@
 //! Signals that end a command: at the end of a step, so that what it has open is closed.
 
 use crate::show;
+use crate::system::signals;
 use anyhow::Result;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// The signal that came, or zero.
@@ -63,50 +61,31 @@ pub fn catch_after<T>(confine: impl FnOnce() -> Result<T>) -> Result<T> {
     if CAUGHT.set(()).is_err() {
         return confine();
     }
-    let ignored = ignored();
-    let wanted = [SIGINT, SIGTERM, SIGHUP];
-    let wanted = wanted
-        .into_iter()
-        .filter(|signal| ignored & (1 << (signal - 1)) == 0);
-    let mut signals = Signals::new(wanted)?;
+    let caught = signals::catch()?;
     let confined = confine()?;
-    let receive = move || {
-        let mut first: Option<Instant> = None;
-        for signal in signals.forever() {
-            match first {
-                None => {
-                    let number = signal.unsigned_abs() as usize;
-                    SIGNAL.store(number, Ordering::SeqCst);
-                    // `opening` says so before it checks for a signal.
-                    if AT_ONCE.load(Ordering::SeqCst) {
-                        show::warn(Interrupted { signal: number });
-                        std::process::exit(128 + signal)
-                    }
+    let mut first: Option<Instant> = None;
+    caught.each(move |signal| {
+        match first {
+            None => {
+                let number = signal.unsigned_abs() as usize;
+                SIGNAL.store(number, Ordering::SeqCst);
+                // `opening` says so before it checks for a signal.
+                if AT_ONCE.load(Ordering::SeqCst) {
+                    show::warn(Interrupted { signal: number });
+                    std::process::exit(128 + signal)
                 }
-                Some(at) if at.elapsed() < REPEATED => {}
-                Some(_) => std::process::exit(128 + signal),
             }
-            first.get_or_insert_with(Instant::now);
+            Some(at) if at.elapsed() < REPEATED => {}
+            Some(_) => std::process::exit(128 + signal),
         }
-    };
-    thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(receive)?;
+        first.get_or_insert_with(Instant::now);
+    })?;
     Ok(confined)
 }
 
 /// What was done is forgotten when the command ends early.
 pub fn keeps_nothing() {
     IS_FORGOTTEN.store(true, Ordering::Relaxed);
-}
-
-/// The signals that are ignored, as nohup(1) and a shell's background do, a bit for each.
-fn ignored() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mut lines = status.lines();
-    let mask = lines.find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0)
 }
 
 /// Opens an image that another host left behind, which waits: a signal ends the process at once, and leaves the image as it was

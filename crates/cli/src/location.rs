@@ -1,8 +1,8 @@
 //! `IMAGE:/path`.
 
-use std::ffi::{OsStr, OsString};
+use crate::system::paths;
+use std::ffi::OsString;
 use std::fmt;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use uext4::ImageName;
 
@@ -26,7 +26,7 @@ pub enum Location {
 
 impl fmt::Display for InImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.image.display(), self.path.display())
+        write!(f, "{}:{}", self.image.display(), paths::shown(&self.path))
     }
 }
 
@@ -62,12 +62,13 @@ impl Location {
         if std::fs::symlink_metadata(&text).is_ok() {
             return Location::Host(PathBuf::from(text));
         }
-        let bytes = text.as_bytes();
-        let file = |i: usize| ImageName::parse(Path::new(OsStr::from_bytes(&bytes[..i])));
-        let is_file = |i: usize| file(i).path().is_file();
-        let exists = |i: usize| file(i).path().exists();
+        let bytes = text.as_encoded_bytes();
+        let file = |i: usize| PathBuf::from(paths::word(bytes[..i].to_vec()));
+        let is_file = |i: usize| ImageName::parse(&file(i)).path().is_file();
+        let exists = |i: usize| ImageName::parse(&file(i)).path().exists();
         let begin = ImageName::prefix_len(&text).unwrap_or(1);
-        let colons = (begin..bytes.len()).filter(|&i| bytes[i] == b':');
+        let colons =
+            (begin..bytes.len()).filter(|&i| bytes[i] == b':' && !paths::is_of_host(&bytes[..i]));
         let (absolute, others): (Vec<usize>, Vec<usize>) =
             colons.partition(|i| matches!(bytes.get(i + 1), None | Some(b'/')));
         let at = absolute.iter().find(|i| exists(**i));
@@ -80,8 +81,8 @@ impl Location {
             path.insert(0, b'/');
         }
         Location::Image(InImage {
-            image: PathBuf::from(OsStr::from_bytes(&bytes[..at])),
-            path: PathBuf::from(OsString::from_vec(path)),
+            image: file(at),
+            path: paths::path_buf(path),
         })
     }
 }
@@ -109,10 +110,10 @@ impl Naming {
     pub fn name(self, image: &Path, path: &Path) -> Vec<u8> {
         let mut name = Vec::new();
         if self.with_image {
-            name.extend_from_slice(image.as_os_str().as_bytes());
+            name.extend_from_slice(image.as_os_str().as_encoded_bytes());
             name.push(b':');
         }
-        name.extend_from_slice(path.as_os_str().as_bytes());
+        name.extend_from_slice(&paths::bytes(path));
         name
     }
 }

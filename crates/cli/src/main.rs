@@ -13,6 +13,7 @@
 //! | [`failures`] | failures that do not end a command |
 //! | [`interrupt`] | signals that end a command |
 //! | [`probe`] | what a file or device holds already |
+//! | [`system`] | what differs between Linux, macOS and Windows |
 //! | [`device`], [`superblock`] | what an image is read from; images whose superblock is damaged |
 //! | [`near_names`] | names that may have been meant |
 //! | [`chattr_flags`] | flags as chattr(1) writes them |
@@ -40,6 +41,7 @@ mod internal_error;
 mod interrupt;
 mod location;
 mod mode;
+#[cfg(target_os = "linux")]
 mod mount_helper;
 mod names;
 mod near_names;
@@ -48,20 +50,20 @@ mod quoted;
 mod show;
 mod size;
 mod superblock;
+mod system;
 mod time_format;
 mod timestamp;
 mod undecrypted;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, FromArgMatches, Parser};
+use clap::{Args, FromArgMatches, Parser};
 use commands::Command;
-use signal_hook::consts::SIGPIPE;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use system::process::SIGPIPE;
 use uext4_malloc as _;
-use uext4_mountd::Log;
-use uext4_mountd::report::{self, Reporter};
+use uext4_report::{Reporter, level_asked_for, printable, to_stderr};
 
 /// Makes, reads, writes and checks ext4 images, without root and without a kernel driver.
 ///
@@ -194,11 +196,10 @@ fn main() -> ExitCode {
     if let Some(bytes) = options.offset {
         device::set_offset(bytes);
     }
-    if let (Some(level), false) = (
-        report::level_asked_for(),
-        matches!(command, Command::Serve(_)),
-    ) {
-        let reporter = Reporter::new(level, |severity, line| Log::Terminal.say(severity, line));
+    if let (Some(level), false) = (level_asked_for(), command.is_server()) {
+        let reporter = Reporter::new(level, |_, line| {
+            to_stderr(format_args!("uext4: {}", printable(&line)))
+        });
         // Nothing else in this process installs one.
         let _ = reporter.install();
     }
@@ -249,13 +250,21 @@ fn end(e: &anyhow::Error, failed: u8) -> u8 {
 }
 
 /// The arguments, where mount(8)'s are `mount`'s.
+#[cfg(target_os = "linux")]
 fn arguments(args: Vec<OsString>) -> Vec<OsString> {
     mount_helper::arguments(&args, is_command).unwrap_or(args)
 }
 
+/// The arguments.
+#[cfg(not(target_os = "linux"))]
+fn arguments(args: Vec<OsString>) -> Vec<OsString> {
+    args
+}
+
 /// Whether that is the name of a command.
-fn is_command(name: &OsStr) -> bool {
-    let cli = Cli::command();
+#[cfg(target_os = "linux")]
+fn is_command(name: &std::ffi::OsStr) -> bool {
+    let cli = <Cli as clap::CommandFactory>::command();
     name == "help"
         || cli
             .get_subcommands()
@@ -265,6 +274,7 @@ fn is_command(name: &OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn every_command_can_be_described_alone() {

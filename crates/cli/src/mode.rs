@@ -1,5 +1,7 @@
 //! Permission bits as chmod(1) takes them: in octal, or as a change such as `u+x,go=rX`.
 
+use crate::system::process;
+
 const SET_IDS: u16 = 0o6000;
 
 /// A change of permission bits.
@@ -173,12 +175,7 @@ fn parse_bits(text: &str) -> Option<Bits> {
 
 /// What the process's umask takes from the bits of new files.
 pub fn umask() -> u16 {
-    // Asking for it by umask(2) would set it for a moment.
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mut lines = status.lines();
-    let mask = lines.find_map(|line| line.strip_prefix("Umask:"));
-    mask.and_then(|mask| u16::from_str_radix(mask.trim(), 8).ok())
-        .unwrap_or(0o022)
+    process::umask().unwrap_or(0o022)
 }
 
 /// `rwxr-sr-t`.

@@ -1,5 +1,6 @@
 //! Names that may have been meant by one that does not exist.
 
+use crate::system::paths;
 use std::fs;
 use std::path::{Path, PathBuf};
 use uext4::Filesystem;
@@ -33,18 +34,22 @@ pub fn in_image(fs: &Filesystem, path: &Path) -> Option<PathBuf> {
     let mut dir = PathBuf::from("/");
     while let Some(name) = names.next() {
         let next = dir.join(name);
-        if fs.exists(&next).ok()? {
+        if fs.exists(paths::bytes(&next)).ok()? {
             dir = next;
             continue;
         }
-        let entries = fs.read_dir(&dir).ok()?.take(ENTRIES_MAX).flatten();
+        let entries = fs
+            .read_dir(paths::bytes(&dir))
+            .ok()?
+            .take(ENTRIES_MAX)
+            .flatten();
         let entries = entries.filter_map(|entry| String::from_utf8(entry.into_name()).ok());
         let near = nearest(name.as_os_str().to_str()?, entries).into_iter();
         // The rest may be misspelt too, but then both would be guesses.
         return near
             .take(CANDIDATES_MAX)
             .map(|near| dir.join(near).components().chain(names.clone()).collect())
-            .find(|path: &PathBuf| fs.exists(path).unwrap_or(false));
+            .find(|path: &PathBuf| fs.exists(paths::bytes(path)).unwrap_or(false));
     }
     None
 }

@@ -130,6 +130,7 @@ fn repair(image: &Path) -> String {
 }
 
 /// The block of the backup that an image can be read with, if its superblock is damaged; a warning names it.
+#[cfg(target_os = "linux")]
 pub fn backup_to_mount(image: &Path) -> Option<u64> {
     let (_, found) = damaged(image)?;
     warn(image, &found, true);

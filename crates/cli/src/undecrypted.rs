@@ -1,6 +1,7 @@
 //! Why a file of an encrypted directory is not found: its name is not shown without the key, nor with another.
 
 use crate::location::InImage;
+use crate::system::paths;
 use std::path::{Path, PathBuf};
 use uext4::unstable::ondisk::NoKeyName;
 use uext4::{Filesystem, InodeFlags};
@@ -11,11 +12,15 @@ const ENTRIES_MAX: usize = 100;
 /// What the key of the directory has to do with it that a path names nothing, and what to do; none if the names of the directory are those that were made.
 pub fn why(fs: &Filesystem, at: &InImage) -> Option<String> {
     let dir = nearest_dir(fs, &at.path)?;
-    let flags = fs.flags(&dir).ok()?;
+    let flags = fs.flags(paths::bytes(&dir)).ok()?;
     if !flags.contains(InodeFlags::ENCRYPT) {
         return None;
     }
-    let entries = fs.read_dir(&dir).ok()?.take(ENTRIES_MAX).flatten();
+    let entries = fs
+        .read_dir(paths::bytes(&dir))
+        .ok()?
+        .take(ENTRIES_MAX)
+        .flatten();
     let names: Vec<Vec<u8>> = entries.map(|entry| entry.into_name()).collect();
     let dir = at.beside(&dir);
     if names.is_empty() {
@@ -36,7 +41,7 @@ fn nearest_dir(fs: &Filesystem, path: &Path) -> Option<PathBuf> {
     let above = path.ancestors().skip(1);
     above
         .map(Path::to_owned)
-        .find(|dir| fs.metadata(dir).is_ok())
+        .find(|dir| fs.metadata(paths::bytes(dir)).is_ok())
 }
 
 /// Whether a name is as random bytes are.

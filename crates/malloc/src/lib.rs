@@ -8,7 +8,7 @@
 #![deny(unsafe_code)]
 
 // Where each allocation is watched, it is the C library's.
-#[cfg(not(any(shuttle, virtual_cpus, sanitized)))]
+#[cfg(all(target_os = "linux", not(any(shuttle, virtual_cpus, sanitized))))]
 mod unsafe_options;
 
 #[cfg(not(any(shuttle, virtual_cpus, sanitized)))]

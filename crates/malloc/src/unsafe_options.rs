@@ -1,4 +1,4 @@
-//! Options of the allocator, set before it allocates. The environment overrides them (`MIMALLOC_PURGE_DELAY`).
+//! Options of the allocator, set before it allocates; on Linux alone. The environment overrides them (`MIMALLOC_PURGE_DELAY`).
 #![allow(unsafe_code, reason = "the options have no safe form")]
 
 use libmimalloc_sys::{mi_option_set_default, mi_option_t};
@@ -12,7 +12,6 @@ const ARENA_RESERVE: (mi_option_t, c_long) = (23, 64 << 10);
 
 /// The C library calls it before `main`.
 #[used]
-#[cfg(target_os = "linux")]
 // SAFETY: the section holds addresses of functions of this type.
 #[unsafe(link_section = ".init_array")]
 static SET: extern "C" fn() = set;

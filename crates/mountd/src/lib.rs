@@ -11,7 +11,6 @@
 //! | [`unmount`], [`shutdown`], [`mountinfo`] | unmounting; waiting for the server; the list of mounts |
 //! | `ext4_adapter`, `queues` | ext4 and message queues over FUSE |
 //! | [`log`], `failure` | where errors are reported; why there is no mount |
-//! | [`report`] | messages and spans as lines |
 //! | [`host_attributes`] | generation and project of files of the host |
 //! | [`stats`], [`metrics`] | the server's statistics; the same over HTTP |
 #![deny(unsafe_code)]
@@ -36,7 +35,6 @@ mod question;
 mod queues;
 pub mod remount;
 mod replace;
-pub mod report;
 pub mod resize;
 pub mod sandbox;
 pub mod second_mount;
@@ -46,7 +44,7 @@ pub mod unmount;
 mod write_back;
 
 pub use failure::Failure;
-pub use log::{Log, Severity, printable, to_stderr};
+pub use log::Log;
 pub use options::{OptionError, Options};
 pub use process::request::{MountRequest, Source, WirePath};
 pub use sandbox::{Confinement, SandboxError};

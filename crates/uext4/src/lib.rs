@@ -82,6 +82,8 @@ mod open_options;
 mod operation;
 mod paths;
 mod quota;
+#[cfg(feature = "unstable")]
+mod raw_key;
 mod read_dir;
 #[cfg(feature = "unstable")]
 mod repair;

@@ -3,12 +3,12 @@
 use super::Command;
 use super::script::{self, Parser};
 use crate::diagnostics::Usage;
+use crate::system::paths;
 use crate::{diagnostics, failures, images, interrupt, show};
 use anyhow::Result;
 use serde::Serialize;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -209,12 +209,12 @@ fn in_image(image: &Path, word: &[u8]) -> OsString {
     };
     let (option, path) = word.split_at(option);
     if !path.starts_with(b":/") {
-        return OsStr::from_bytes(word).to_owned();
+        return paths::word(word.to_vec());
     }
-    let image = image.as_os_str().as_bytes();
+    let image = image.as_os_str().as_encoded_bytes();
     // It is not an option.
     let front: &[u8] = if image.starts_with(b"-") { b"./" } else { b"" };
-    OsString::from_vec([option, front, image, path].concat())
+    paths::word([option, front, image, path].concat())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! `uext4 bench`.
 
+use crate::system::process;
 use anyhow::{Context as _, bail};
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 /// The program that has the workloads.
@@ -41,7 +41,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<()> {
     let beside = std::env::current_exe()?.with_file_name(PROGRAM);
     for program in [beside.as_os_str(), PROGRAM.as_ref()] {
-        let failed = Command::new(program).args(&args.args).exec();
+        let failed = process::replace_by(Command::new(program).args(&args.args));
         if failed.kind() != ErrorKind::NotFound {
             return Err(failed).with_context(|| program.display().to_string());
         }

@@ -3,6 +3,7 @@
 use super::change::{Scope, change_each};
 use crate::chattr_flags::{self, Change as FlagChange};
 use crate::endpoint::{Endpoint, Image};
+use crate::system::paths;
 use anyhow::{Result, anyhow, bail};
 use std::ffi::OsString;
 use std::io::Write;
@@ -115,21 +116,21 @@ impl Change {
     fn apply(&self, image: &Image, path: &Path) -> Result<()> {
         let fs = image.fs();
         let fail = |e| fail(image, path, e);
-        let before = fs.flags(path).map_err(fail)?;
+        let before = fs.flags(paths::bytes(path)).map_err(fail)?;
         let after = self.flags.iter().fold(before, |flags, c| c.apply(flags));
         if after != before {
-            fs.set_flags(path, after).map_err(fail)?;
+            fs.set_flags(paths::bytes(path), after).map_err(fail)?;
         }
         if self.verbose {
             let (name, flags) = (image.display(path), chattr_flags::column(after));
             writeln!(std::io::stdout(), "Flags of {name} set as {flags}")?;
         }
         if let Some(generation) = self.generation {
-            let file = fs.open_file(path).map_err(fail)?;
+            let file = fs.open_file(paths::bytes(path)).map_err(fail)?;
             file.set_generation(generation).map_err(fail)?;
         }
         match self.project {
-            Some(project) => fs.set_project(path, project).map_err(fail),
+            Some(project) => fs.set_project(paths::bytes(path), project).map_err(fail),
             None => Ok(()),
         }
     }

@@ -6,6 +6,7 @@ use crate::diagnostics::Usage;
 use crate::endpoint::Endpoint;
 use crate::mode::{self, ModeChange};
 use crate::quoted;
+use crate::system::paths;
 use anyhow::Result;
 use std::ffi::OsString;
 use std::io::Write;
@@ -69,7 +70,7 @@ pub fn run(args: Args) -> Result<()> {
         }
         let (before, is_dir) = (met.attr.mode, met.attr.kind == FileKind::Directory);
         let after = change.apply(before, is_dir, umask);
-        let set = image.fs().set_permissions(&met.path, after);
+        let set = image.fs().set_permissions(paths::bytes(&met.path), after);
         set.map_err(|e| image.fail(&met.path, e))?;
         if args.verbose || (args.changes && before != after) {
             let name = quoted::always(image.display(&met.path));

@@ -6,6 +6,7 @@ use crate::accounts::Accounts;
 use crate::diagnostics::Usage;
 use crate::endpoint::{Endpoint, Image};
 use crate::quoted;
+use crate::system::paths;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::io::Write;
@@ -277,7 +278,7 @@ fn change(
             gid: ids.gid,
             ..SetAttr::default()
         };
-        let set = image.fs().set_attr(&path, &set);
+        let set = image.fs().set_attr(paths::bytes(&path), &set);
         set.map_err(|e| image.fail(&met.path, e))?;
         let changed = !ids.are_of(&met.attr);
         if options.verbose || (options.changes && changed) {

@@ -3,12 +3,11 @@
 use crate::endpoint::Endpoint;
 use crate::images::Images;
 use crate::location::Location;
+use crate::system::paths;
 use crate::{commands, diagnostics};
 use anyhow::Result;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
 use uext4::{FileKind, ImageName};
 
 /// Print what may complete the last of some words, a line for each candidate
@@ -27,8 +26,8 @@ pub fn run(args: &Args) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for candidate in candidates(&args.words) {
         // A line is a candidate.
-        if !candidate.as_bytes().contains(&b'\n') {
-            out.write_all(candidate.as_bytes())?;
+        if !candidate.as_encoded_bytes().contains(&b'\n') {
+            out.write_all(candidate.as_encoded_bytes())?;
             out.write_all(b"\n")?;
         }
     }
@@ -55,7 +54,7 @@ fn candidates(words: &[OsString]) -> Vec<OsString> {
             return starting_with(last, names);
         }
     }
-    if last.as_bytes().starts_with(b"-") {
+    if last.as_encoded_bytes().starts_with(b"-") {
         let visible = command.get_arguments().filter(|arg| !arg.is_hide_set());
         let long = visible.filter_map(|arg| Some(format!("--{}", arg.get_long()?)));
         return starting_with(last, long);
@@ -81,7 +80,7 @@ fn is_option(arg: &clap::Arg, word: &str) -> bool {
 fn starting_with(word: &OsStr, names: impl Iterator<Item = String>) -> Vec<OsString> {
     let mut found: Vec<OsString> = names
         .map(OsString::from)
-        .filter(|name| name.as_bytes().starts_with(word.as_bytes()))
+        .filter(|name| name.as_encoded_bytes().starts_with(word.as_encoded_bytes()))
         .collect();
     found.sort();
     found
@@ -93,12 +92,12 @@ fn files(word: &OsStr) -> Vec<OsString> {
         Location::Image(at) if ImageName::parse(&at.image).path().is_file() => {
             let mut images = Images::default();
             let found = images.source(&at.image);
-            let inside = found.map(|endpoint| below(&*endpoint, at.path.as_os_str()));
+            let inside = found.map(|endpoint| below(&*endpoint, &paths::bytes(&at.path)));
             let of_image = |path: OsString| {
-                let mut text = at.image.clone().into_os_string().into_vec();
+                let mut text = at.image.clone().into_os_string().into_encoded_bytes();
                 text.push(b':');
-                text.extend_from_slice(path.as_bytes());
-                OsString::from_vec(text)
+                text.extend_from_slice(path.as_encoded_bytes());
+                paths::word(text)
             };
             inside
                 .unwrap_or_default()
@@ -111,8 +110,7 @@ fn files(word: &OsStr) -> Vec<OsString> {
 }
 
 /// A path as a directory and the beginning of a name in it.
-fn split(path: &OsStr) -> (&[u8], &[u8]) {
-    let bytes = path.as_bytes();
+fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
     let slash = bytes.iter().rposition(|b| *b == b'/');
     bytes.split_at(slash.map_or(0, |at| at + 1))
 }
@@ -120,16 +118,16 @@ fn split(path: &OsStr) -> (&[u8], &[u8]) {
 /// The directory, and one of its names, with a slash if that is a directory.
 fn joined(dir: &[u8], name: &[u8], is_directory: bool) -> OsString {
     let slash: &[u8] = if is_directory { b"/" } else { b"" };
-    OsString::from_vec([dir, name, slash].concat())
+    paths::word([dir, name, slash].concat())
 }
 
-fn below(endpoint: &dyn Endpoint, path: &OsStr) -> Vec<OsString> {
+fn below(endpoint: &dyn Endpoint, path: &[u8]) -> Vec<OsString> {
     let (dir, start) = split(path);
-    let dir_path = Path::new(OsStr::from_bytes(dir));
-    let mut names = endpoint.list(dir_path).unwrap_or_default();
+    let dir_path = paths::path(dir);
+    let mut names = endpoint.list(&dir_path).unwrap_or_default();
     names.retain(|name| name.starts_with(start) && (!start.is_empty() || !name.starts_with(b".")));
     let candidate = |name: Vec<u8>| {
-        let found = endpoint.find(&dir_path.join(OsStr::from_bytes(&name)), true);
+        let found = endpoint.find(&dir_path.join(paths::path(&name)), true);
         let kind = found.ok().flatten().map(|found| found.attr.kind);
         joined(dir, &name, kind == Some(FileKind::Directory))
     };
@@ -137,23 +135,23 @@ fn below(endpoint: &dyn Endpoint, path: &OsStr) -> Vec<OsString> {
 }
 
 fn below_host(word: &OsStr) -> Vec<OsString> {
-    let (dir, start) = split(word);
+    let (dir, start) = split(word.as_encoded_bytes());
     let dir_path = match dir {
-        b"" => Path::new("."),
-        dir => Path::new(OsStr::from_bytes(dir)),
+        b"" => OsString::from("."),
+        dir => paths::word(dir.to_vec()),
     };
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir_path).into_iter().flatten().flatten() {
-        let name = entry.file_name().into_vec();
+        let name = paths::into_bytes(entry.file_name());
         if !name.starts_with(start) || start.is_empty() && name.starts_with(b".") {
             continue;
         }
         let path = entry.path();
         found.push(joined(dir, &name, path.is_dir()));
         if path.is_file() && diagnostics::has_magic(&path) {
-            let mut inside = joined(dir, &name, false).into_vec();
+            let mut inside = joined(dir, &name, false).into_encoded_bytes();
             inside.extend_from_slice(b":/");
-            found.push(OsString::from_vec(inside));
+            found.push(paths::word(inside));
         }
     }
     found.sort();

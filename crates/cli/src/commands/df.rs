@@ -2,13 +2,13 @@
 
 use crate::location::InImage;
 use crate::size::Unit;
+use crate::system::mounts;
 use crate::{diagnostics, failures, images, show};
 use anyhow::Result;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use uext4_mountd::second_mount;
 
 /// Show the free space of images, as df(1) does: in KiB.
 #[derive(Debug, clap::Args)]
@@ -94,11 +94,10 @@ fn of(image: &Path) -> Result<Json> {
         inodes_free: inodes[1],
         mounted_at,
     };
-    if let Some(dir) = second_mount::mounted_at(image)
-        && let Ok(s) = rustix::fs::statvfs(&dir)
+    if let Some(dir) = mounts::mounted_at(image)
+        && let Some((unit, blocks, inodes)) = mounts::usage(&dir)
     {
-        let blocks = [s.f_blocks, s.f_bfree, s.f_bavail];
-        return Ok(row(s.f_frsize, blocks, [s.f_files, s.f_ffree], Some(dir)));
+        return Ok(row(unit, blocks, inodes, Some(dir)));
     }
     let fs = images::open(image, false)?;
     let s = fs.statfs().map_err(|e| diagnostics::opening(image, &e))?;

@@ -3,12 +3,13 @@
 use super::export::{self, Pack};
 use crate::bar::Bar;
 use crate::location::InImage;
+use crate::system::paths;
 use crate::{images, interrupt, show, time_format};
 use anyhow::Result;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{BufWriter, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use uext4::{Change, ChangeKind, Difference, ExportError, Filesystem};
@@ -102,8 +103,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 impl Images {
-    fn paths(&self) -> [&[u8]; 2] {
-        [0, 1].map(|n| self.at[n].path.as_os_str().as_bytes())
+    fn paths(&self) -> [Cow<'_, [u8]>; 2] {
+        [0, 1].map(|n| paths::bytes(&self.at[n].path))
     }
 
     /// An error, with the name of the image that it is about, if it is about one.

@@ -5,13 +5,13 @@ use crate::endpoint::Endpoint;
 use crate::images::Images;
 use crate::location::Naming;
 use crate::size::Unit;
+use crate::system::paths;
 use crate::{failures, glob, show};
 use anyhow::Result;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{BufWriter, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use uext4::FileKind;
 
@@ -194,9 +194,9 @@ impl<W: Write> Sums<'_, W> {
     }
 
     fn excludes(&self, path: &Path) -> bool {
-        let name = path.file_name().unwrap_or_default().as_bytes();
+        let name = &*paths::bytes(path.file_name().unwrap_or_default());
         let mut patterns = self.args.exclude.iter();
-        patterns.any(|pattern| glob::matches_file_name(pattern.as_bytes(), name))
+        patterns.any(|pattern| glob::matches_file_name(pattern.as_encoded_bytes(), name))
     }
 
     /// Ends the directories from this depth on.

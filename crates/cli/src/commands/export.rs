@@ -2,6 +2,7 @@
 
 use crate::bar::Bar;
 use crate::location::InImage;
+use crate::system::{files, paths};
 use crate::{diagnostics, images, interrupt, quoted, show};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -9,8 +10,6 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufWriter, IsTerminal, Write};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use uext4::{Compression, ExportError, ExportOptions, ExportReport, Filesystem};
 
@@ -99,7 +98,7 @@ impl Pack {
     /// # Errors
     /// The name has none of the endings, and no compression is asked for.
     pub fn options_for(&self, file: &Path) -> Result<ExportOptions> {
-        let named = match Compression::of_name(file.as_os_str().as_bytes()) {
+        let named = match Compression::of_name(file.as_os_str().as_encoded_bytes()) {
             None if self.compress.is_none() && !is_standard_output(file) => bail!(
                 "{}: a name ends in .tar, .tar.gz, .tar.zst, .tar.xz or .tar.bz2; --compress takes any other",
                 file.display()
@@ -132,26 +131,26 @@ struct Json<'a> {
 pub fn run(args: &Args) -> Result<()> {
     interrupt::catch()?;
     let at = InImage::parse(args.source.clone());
-    let layout = args.to.as_bytes().strip_prefix(b"oci:");
+    let layout = args.to.as_encoded_bytes().strip_prefix(b"oci:");
     if layout.is_none() && args.platform.is_some() {
         bail!("--platform is for container images: oci:DIR[:TAG]");
     }
     let fs = images::open(&at.image, false)?;
     let bar = Bar::unless(args.quiet);
-    let path = at.path.as_os_str().as_bytes();
+    let path = paths::bytes(&at.path);
     let exported = match layout {
         Some(text) => {
             let (dir, tag) = layout_and_tag(text)?;
             let options = args.pack.options(Compression::Zstd);
             let platform = args.platform.as_deref();
-            let done = fs.export_to_layout(path, dir, &tag, platform, &options, &bar);
+            let done = fs.export_to_layout(&path, dir, &tag, platform, &options, &bar);
             done.map_err(|e| failed(&fs, &at, e))
         }
         None => {
             let file = Path::new(&args.to);
             let options = args.pack.options_for(file)?.digests(args.json);
             write(file, |out| {
-                let done = fs.export(path, out, &options, &bar);
+                let done = fs.export(&path, out, &options, &bar);
                 done.map_err(|e| failed(&fs, &at, e))
             })
         }
@@ -166,7 +165,7 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// The directory of a layout, and a tag. A colon before a slash is one of a directory that is there, and begins no tag.
 fn layout_and_tag(text: &[u8]) -> Result<(PathBuf, String)> {
-    let path = |bytes: &[u8]| PathBuf::from(OsString::from_vec(bytes.to_vec()));
+    let path = |bytes: &[u8]| PathBuf::from(paths::word(bytes.to_vec()));
     let colon = text.iter().rposition(|b| *b == b':');
     let (dir, tag) = match colon.map(|at| (&text[..at], &text[at + 1..])) {
         Some((dir, tag)) if !dir.is_empty() => (dir, String::from_utf8_lossy(tag)),
@@ -190,7 +189,7 @@ fn layout_and_tag(text: &[u8]) -> Result<(PathBuf, String)> {
 pub fn failed(fs: &Filesystem, at: &InImage, e: ExportError) -> anyhow::Error {
     match e {
         ExportError::Image { path, source, .. } => {
-            let path = PathBuf::from(OsString::from_vec(path));
+            let path = paths::path_buf(path);
             diagnostics::changing(fs, &at.beside(&path), source)
         }
         e => e.into(),
@@ -225,13 +224,11 @@ pub fn write<T>(file: &Path, write: impl FnOnce(&mut dyn Write) -> Result<T>) ->
         .tempfile_in(dir.unwrap_or(Path::new(".")))
         .map_err(on_host)?;
     let mode = match there {
-        Ok(there) => there.permissions().mode() & 0o777,
-        Err(_) => 0o666 & !u32::from(crate::mode::umask()),
+        Ok(there) => files::permissions(&there) & 0o777,
+        Err(_) => 0o666 & !crate::mode::umask(),
     };
     let done = write(&mut beside.as_file())?;
-    let kept = beside.as_file();
-    let kept = kept.set_permissions(fs::Permissions::from_mode(mode));
-    kept.map_err(on_host)?;
+    files::set_mode_of_open(beside.as_file(), mode).map_err(on_host)?;
     beside.persist(file).map_err(|e| on_host(e.error))?;
     Ok(done)
 }

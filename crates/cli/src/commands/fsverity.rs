@@ -3,6 +3,7 @@
 use super::mkfs::{Salt, salt};
 use crate::images::{self, Images};
 use crate::location::InImage;
+use crate::system::paths;
 use crate::{expand, failures, show, size};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
@@ -106,10 +107,10 @@ fn enable(args: EnableArgs) -> Result<()> {
         ..FsVerity::default()
     };
     images::change_each(args.paths, |fs, at| {
-        let block_size = u64::from(fs.metadata(&at.path)?.block_size);
+        let block_size = u64::from(fs.metadata(paths::bytes(&at.path))?.block_size);
         let wanted = args.block_size.unwrap_or(block_size.min(4096));
         verity.block_bytes = u32::try_from(wanted).unwrap_or(u32::MAX);
-        match fs.enable_fs_verity(&at.path, &verity) {
+        match fs.enable_fs_verity(paths::bytes(&at.path), &verity) {
             Ok(_) => Ok(()),
             Err(e) if e == Errno::EEXIST => {
                 bail!("{at}: has fs-verity; `uext4 fsverity measure` shows its digest")
@@ -125,7 +126,7 @@ fn measure(args: &MeasureArgs) -> Result<()> {
         let at = InImage::parse(path.clone());
         let done = images.get(&at.image, false).and_then(|image| {
             for at in expand::expand(&*image, &at)? {
-                let found = image.fs().fs_verity(&at.path);
+                let found = image.fs().fs_verity(paths::bytes(&at.path));
                 match found.map_err(|e| image.fail(&at.path, e))? {
                     Some(found) if args.json => json.push(as_json(&at, &found)),
                     Some(found) => line(&at, &found)?,

@@ -1,6 +1,7 @@
 //! `uext4 info`.
 
 use crate::probe;
+use crate::system::mounts;
 use crate::{diagnostics, failures, show, superblock, time_format};
 use anyhow::Result;
 use comfy_table::{Table, presets};
@@ -14,7 +15,6 @@ use uext4::unstable::ondisk::{
 };
 use uext4::unstable::{MmpHold, MmpHolder};
 use uext4::{BlockDevice, BlockError, DeviceOptions, ImageFiles, ImageName, RangeDevice};
-use uext4_mountd::second_mount;
 use uuid::Uuid;
 
 /// Show superblock, features, journal and groups, as dumpe2fs does
@@ -167,7 +167,7 @@ fn print(args: &Args, image: &Path, info: &Json) -> Result<()> {
         writeln!(out, "{}:", show::image(image))?;
     }
     out.write_all(text(info).as_bytes())?;
-    if let Some(dir) = second_mount::mounted_at(image) {
+    if let Some(dir) = mounts::mounted_at(image) {
         writeln!(out, "{:<20} {}", "mounted on:", show::image(&dir))?;
     }
     if args.groups {

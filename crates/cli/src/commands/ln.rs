@@ -5,6 +5,7 @@ use crate::commands::destination::Destination;
 use crate::endpoint::{Endpoint, Image};
 use crate::images::Images;
 use crate::location::{InImage, Location};
+use crate::system::paths;
 use crate::{diagnostics, expand, failures, images, interrupt, quoted};
 use anyhow::{Result, bail};
 use std::ffi::OsString;
@@ -156,7 +157,7 @@ fn make(args: &Args, image: &Arc<Image>, target: &Path, link: &InImage) -> Resul
                 bail!("{link}: is the file itself; give the link another name");
             }
         }
-        fs.remove_file(&link.path)
+        fs.remove_file(paths::bytes(&link.path))
             .map_err(|e| diagnostics::changing(fs, link, e))?;
     }
     let fail = |e| diagnostics::creating(fs, link, e);
@@ -165,7 +166,8 @@ fn make(args: &Args, image: &Arc<Image>, target: &Path, link: &InImage) -> Resul
             true => relative(image, target, &link.path)?,
             false => target.to_owned(),
         };
-        fs.symlink(&held, &link.path).map_err(fail)?;
+        fs.symlink(paths::bytes(&held), paths::bytes(&link.path))
+            .map_err(fail)?;
         (held.display().to_string(), "->")
     } else {
         let original = match args.logical {
@@ -178,7 +180,7 @@ fn make(args: &Args, image: &Arc<Image>, target: &Path, link: &InImage) -> Resul
                 bail!("{of}: is a directory, which has only one name; -s makes a symbolic link")
             }
             _ => fs
-                .hard_link(&original, &link.path)
+                .hard_link(paths::bytes(&original), paths::bytes(&link.path))
                 .map_err(|e| match e.errno() {
                     // Of the file that gets another name.
                     Errno::EPERM => diagnostics::changing(fs, &of, e),

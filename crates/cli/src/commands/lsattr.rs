@@ -4,13 +4,13 @@ use crate::endpoint::Endpoint;
 use crate::endpoint::Image;
 use crate::images::Images;
 use crate::location::{InImage, Naming};
+use crate::system::paths;
 use crate::{chattr_flags, expand, failures, interrupt, show};
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{BufWriter, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use uext4::FileKind;
 use uext4::unstable::Attr;
@@ -147,7 +147,7 @@ impl<W: Write> List<'_, W> {
                 }
                 continue;
             };
-            let is_itself = path.ends_with("..") || path.as_os_str().as_bytes().ends_with(b"/.");
+            let is_itself = path.ends_with("..") || paths::bytes(&path).ends_with(b"/.");
             let done = self.show(image, &path, &attr).and_then(|()| {
                 let descends =
                     self.args.recursive && attr.kind == FileKind::Directory && !is_itself;
@@ -183,12 +183,12 @@ impl<W: Write> List<'_, W> {
         }
         let shown = |name: &&Vec<u8>| self.args.all || self.args.json || !name.starts_with(b".");
         for name in names.iter().filter(shown).rev() {
-            let mut path = dir.as_os_str().as_bytes().to_vec();
+            let mut path = paths::bytes(dir).into_owned();
             if !path.ends_with(b"/") {
                 path.push(b'/');
             }
             path.extend_from_slice(name);
-            let path = PathBuf::from(OsStr::from_bytes(&path));
+            let path = paths::path_buf(path);
             match image.get(&path, false) {
                 Ok(found) if self.args.json || has_flags(&found.attr) => {
                     stack.push((path, Some(found.attr)));
@@ -201,8 +201,14 @@ impl<W: Write> List<'_, W> {
     }
 
     fn show(&mut self, image: &Image, path: &Path, attr: &Attr) -> Result<()> {
-        let flags = image.fs().flags(path).map_err(|e| image.fail(path, e))?;
-        let project = image.fs().project(path).map_err(|e| image.fail(path, e))?;
+        let flags = image
+            .fs()
+            .flags(paths::bytes(path))
+            .map_err(|e| image.fail(path, e))?;
+        let project = image
+            .fs()
+            .project(paths::bytes(path))
+            .map_err(|e| image.fail(path, e))?;
         let name = self.naming.name(image.image(), path);
         if self.args.json {
             self.json.push(FlagsJson {

@@ -2,6 +2,7 @@
 
 use crate::location::InImage;
 use crate::mode::{self, ModeChange};
+use crate::system::paths;
 use crate::{diagnostics, images, quoted};
 use anyhow::{Result, bail};
 use std::ffi::OsString;
@@ -44,9 +45,9 @@ pub fn run(args: Args) -> Result<()> {
         }
         if let Some(change) = &args.mode {
             // What is not named stays as the umask and the directory above made it.
-            let made = fs.symlink_metadata(&at.path)?.mode;
+            let made = fs.symlink_metadata(paths::bytes(&at.path))?.mode;
             let bits = change.apply(made, true, umask);
-            fs.set_permissions(&at.path, bits)?;
+            fs.set_permissions(paths::bytes(&at.path), bits)?;
         }
         Ok(())
     })
@@ -65,7 +66,7 @@ fn above(path: &Path) -> Vec<PathBuf> {
 
 /// Makes a directory; false if it was there.
 fn make_unless_there(args: &Args, fs: &Filesystem, at: &InImage, path: &Path) -> Result<bool> {
-    match fs.metadata(path) {
+    match fs.metadata(paths::bytes(path)) {
         Ok(found) if found.kind == FileKind::Directory => Ok(false),
         Ok(found) => {
             let (name, kind) = (at.beside(path), crate::show::kind(found.kind));
@@ -78,7 +79,7 @@ fn make_unless_there(args: &Args, fs: &Filesystem, at: &InImage, path: &Path) ->
 
 fn make(args: &Args, fs: &Filesystem, at: &InImage, path: &Path) -> Result<()> {
     let name = at.beside(path);
-    let made = fs.mknod(path, 0o777, NewKind::Directory);
+    let made = fs.mknod(paths::bytes(path), 0o777, NewKind::Directory);
     made.map_err(|e| diagnostics::creating(fs, &name, e))?;
     if args.verbose {
         let name = quoted::always(name.to_string());

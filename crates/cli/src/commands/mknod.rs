@@ -1,6 +1,7 @@
 //! `uext4 mknod` and `uext4 mkfifo`.
 
 use crate::mode::{self, ModeChange};
+use crate::system::paths;
 use crate::{diagnostics, images};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -101,12 +102,13 @@ pub fn run_fifo(args: FifoArgs) -> Result<()> {
 fn make(paths: Vec<OsString>, kind: NewKind<'_>, change: Option<&ModeChange>) -> Result<()> {
     let umask = mode::umask();
     images::change_each(paths, |fs, at| {
-        let made = fs.mknod(&at.path, 0o666, kind);
+        let made = fs.mknod(paths::bytes(&at.path), 0o666, kind);
         made.map_err(|e| diagnostics::creating(fs, at, e))?;
         match change {
-            Some(change) => {
-                Ok(fs.set_permissions(&at.path, change.apply(0o666, false, umask) & 0o777)?)
-            }
+            Some(change) => Ok(fs.set_permissions(
+                paths::bytes(&at.path),
+                change.apply(0o666, false, umask) & 0o777,
+            )?),
             None => Ok(()),
         }
     })

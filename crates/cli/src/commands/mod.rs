@@ -20,11 +20,13 @@ mod du;
 pub mod dump;
 mod export;
 mod find;
+#[cfg(target_os = "linux")]
 mod freeze;
 mod fsverity;
 mod getfacl;
 pub mod help;
 mod info;
+#[cfg(target_os = "linux")]
 mod key;
 mod label;
 mod ln;
@@ -34,7 +36,9 @@ mod man;
 mod mkdir;
 pub mod mkfs;
 mod mknod;
+#[cfg(target_os = "linux")]
 pub mod mount;
+#[cfg(target_os = "linux")]
 mod mqueue;
 mod mv;
 mod quota;
@@ -44,15 +48,18 @@ pub mod resize;
 mod rm;
 mod rmdir;
 mod script;
+#[cfg(target_os = "linux")]
 mod serve;
 mod setfacl;
 mod stat;
+#[cfg(target_os = "linux")]
 mod stats;
 mod touch;
 mod tree;
 mod trim;
 mod truncate;
 pub mod tune;
+#[cfg(target_os = "linux")]
 mod umount;
 mod undo;
 mod walk;
@@ -64,17 +71,17 @@ use std::process::ExitCode;
 
 /// The commands, with their names and arguments.
 macro_rules! commands {
-    ($($command:ident $name:literal ($args:ty),)*) => {
+    ($($(#[$attr:meta])* $command:ident $name:literal ($args:ty),)*) => {
         #[derive(Debug, Subcommand)]
         pub enum Command {
-            $(#[command(name = $name)] $command($args),)*
+            $($(#[$attr])* #[command(name = $name)] $command($args),)*
         }
 
         impl Command {
             /// One command as clap has it; `None` if no command has that name.
             pub fn described(name: &str) -> Option<clap::Command> {
                 match name {
-                    $($name => Some(<$args>::augment_args(clap::Command::new($name))),)*
+                    $($(#[$attr])* $name => Some(<$args>::augment_args(clap::Command::new($name))),)*
                     _ => None,
                 }
             }
@@ -125,13 +132,21 @@ commands! {
     Resize "resize" (resize::Args),
     Batch "batch" (batch::Args),
     Device "device" (device::Args),
+    #[cfg(target_os = "linux")]
     Mount "mount" (mount::Args),
+    #[cfg(target_os = "linux")]
     Umount "umount" (umount::Args),
+    #[cfg(target_os = "linux")]
     Freeze "freeze" (freeze::Args),
+    #[cfg(target_os = "linux")]
     Thaw "thaw" (freeze::ThawArgs),
+    #[cfg(target_os = "linux")]
     Key "key" (key::Args),
+    #[cfg(target_os = "linux")]
     Stats "stats" (stats::Args),
+    #[cfg(target_os = "linux")]
     Mqueue "mqueue" (mqueue::Args),
+    #[cfg(target_os = "linux")]
     Serve "serve" (serve::Args),
     Bench "bench" (bench::Args),
     Completions "completions" (completions::Args),
@@ -152,19 +167,27 @@ impl Command {
 
     /// Whether it opens images that exist.
     pub fn opens_images(&self) -> bool {
-        !matches!(
-            self,
-            Command::Mkfs(_)
-                | Command::Mount(_)
-                | Command::Umount(_)
-                | Command::Freeze(_)
-                | Command::Thaw(_)
-                | Command::Key(_)
-                | Command::Stats(_)
-                | Command::Mqueue(_)
-                | Command::Batch(_)
-                | Command::Bench(_)
-        )
+        match self {
+            Command::Mkfs(_) | Command::Batch(_) | Command::Bench(_) => false,
+            #[cfg(target_os = "linux")]
+            Command::Mount(_)
+            | Command::Umount(_)
+            | Command::Freeze(_)
+            | Command::Thaw(_)
+            | Command::Key(_)
+            | Command::Stats(_)
+            | Command::Mqueue(_) => false,
+            _ => true,
+        }
+    }
+
+    /// Whether it is the server of a mount.
+    pub fn is_server(&self) -> bool {
+        match self {
+            #[cfg(target_os = "linux")]
+            Command::Serve(_) => true,
+            _ => false,
+        }
     }
 
     /// Whether it changes files of an image, so that it can be one of several.
@@ -238,13 +261,21 @@ impl Command {
             Command::Dump(args) => dump::run(&args),
             Command::Label(args) => label::run(&args),
             Command::Resize(args) => resize::run(&args),
+            #[cfg(target_os = "linux")]
             Command::Mount(args) => mount::run(args),
+            #[cfg(target_os = "linux")]
             Command::Umount(args) => umount::run(&args),
+            #[cfg(target_os = "linux")]
             Command::Key(args) => key::run(&args),
+            #[cfg(target_os = "linux")]
             Command::Freeze(args) => freeze::run(&args),
+            #[cfg(target_os = "linux")]
             Command::Thaw(args) => freeze::run_thaw(&args),
+            #[cfg(target_os = "linux")]
             Command::Stats(args) => stats::run(&args),
+            #[cfg(target_os = "linux")]
             Command::Mqueue(args) => mqueue::run(args),
+            #[cfg(target_os = "linux")]
             Command::Serve(args) => serve::run(&args),
             Command::Bench(args) => bench::run(args),
             Command::Completions(args) => completions::run(&args),

@@ -8,12 +8,12 @@ use crate::diagnostics::Usage;
 use crate::endpoint::{Endpoint, Found, Host, Image, Target};
 use crate::images::Images;
 use crate::location::{InImage, Location};
+use crate::system::paths;
 use crate::{diagnostics, expand, failures, interrupt, quoted};
 use anyhow::{Result, bail};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uext4::{Errno, FileKind, Progress};
@@ -177,14 +177,14 @@ impl Mover<'_> {
             return Ok(false);
         }
         let names = self.to.target().list(dir)?;
-        Ok(!names.iter().any(|there| there == name.as_bytes()))
+        Ok(!names.iter().any(|there| *there == *paths::bytes(name)))
     }
 
     fn one(&mut self, from: &HostOrImage, path: &Path, to: &Path) -> Result<()> {
         interrupt::check()?;
         let (source, target) = (from.target(), self.to.target());
         let name = source.display(path);
-        if path.file_name().is_none() || path.as_os_str().as_bytes().ends_with(b"/.") {
+        if path.file_name().is_none() || paths::bytes(&path).ends_with(b"/.") {
             bail!("{name}: can't be moved; name a file, or what is in it");
         }
         let found = source.get(path, false)?;
@@ -260,11 +260,12 @@ impl Mover<'_> {
             image: image.image().to_owned(),
             path: path.to_owned(),
         };
-        fs.rename(path, to).map_err(|e| match e.errno() {
-            Errno::EINVAL => anyhow::anyhow!("{}: can't be moved into itself", at(path)),
-            Errno::ENOENT => diagnostics::creating(fs, &at(to), e),
-            _ => diagnostics::changing(fs, &at(path), e),
-        })?;
+        fs.rename(paths::bytes(path), paths::bytes(to))
+            .map_err(|e| match e.errno() {
+                Errno::EINVAL => anyhow::anyhow!("{}: can't be moved into itself", at(path)),
+                Errno::ENOENT => diagnostics::creating(fs, &at(to), e),
+                _ => diagnostics::changing(fs, &at(path), e),
+            })?;
         self.renamed(image, path, to)
     }
 

@@ -2,12 +2,12 @@
 
 use crate::endpoint::Endpoint;
 use crate::location::Naming;
+use crate::system::paths;
 use crate::{failures, images, show};
 use anyhow::{Result, bail};
 use serde::Serialize;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use uext4::FileKind;
 
@@ -137,12 +137,12 @@ fn canonical(args: &Args, endpoint: &dyn Endpoint, path: &Path) -> Result<PathBu
                     bail!("{}: too many symbolic links", endpoint.display(path));
                 }
                 let target = endpoint.read_link(&done)?;
-                let target = Path::new(OsStr::from_bytes(&target));
+                let target = paths::path(&target);
                 done.pop();
-                if target.is_absolute() {
+                if target.has_root() {
                     done = PathBuf::from("/");
                 }
-                left.extend(names(target));
+                left.extend(names(&target));
             }
             _ => {}
         }

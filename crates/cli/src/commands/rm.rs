@@ -4,12 +4,12 @@ use crate::ask::ask;
 use crate::bar::Bar;
 use crate::endpoint::Image;
 use crate::location::InImage;
+use crate::system::paths;
 use crate::{failures, images, interrupt, quoted, show};
 use anyhow::{Result, bail};
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use uext4::{Dir, DirEntry, Errno, FileKind, Progress};
 
@@ -96,7 +96,7 @@ struct Level {
 
 impl Removal<'_> {
     fn operand(&mut self, at: &InImage) -> Result<()> {
-        let last = at.path.as_os_str().as_bytes();
+        let last = paths::bytes(&at.path);
         if last.ends_with(b"/.") || last.ends_with(b"/..") {
             bail!("{at}: `.` and `..` can't be removed; name the directory, or what is in it");
         }
@@ -104,7 +104,7 @@ impl Removal<'_> {
             bail!("{at}: the root can't be removed; name what is in it");
         }
         let fs = self.image.fs();
-        let attr = match fs.symlink_metadata(&at.path) {
+        let attr = match fs.symlink_metadata(paths::bytes(&at.path)) {
             Ok(attr) => attr,
             Err(e) if self.args.force && (e == Errno::ENOENT || e == Errno::ENOTDIR) => {
                 return Ok(());
@@ -121,8 +121,8 @@ impl Removal<'_> {
             return Ok(());
         }
         match attr.kind {
-            FileKind::Directory => fs.remove_dir(&at.path)?,
-            _ => fs.remove_file(&at.path)?,
+            FileKind::Directory => fs.remove_dir(paths::bytes(&at.path))?,
+            _ => fs.remove_file(paths::bytes(&at.path))?,
         }
         self.removed(&at.path, attr.kind)
     }
@@ -130,7 +130,7 @@ impl Removal<'_> {
     /// Removes a directory and all in it; on a stack of its own, as trees may be deep. What can't be removed is reported and
     /// stays, with the directories above it.
     fn tree(&mut self, top: &Path, ino: u64) -> Result<()> {
-        let dir = self.image.fs().open_dir(top)?;
+        let dir = self.image.fs().open_dir(paths::bytes(top))?;
         let mut stack: Vec<Level> = self.enter(dir, top.to_owned(), ino)?.into_iter().collect();
         while let Some(level) = stack.last_mut() {
             interrupt::check()?;
@@ -161,7 +161,7 @@ impl Removal<'_> {
 
     /// Removes a file of a directory; of a directory in it, what is to be emptied first.
     fn child(&mut self, level: &mut Level, name: &[u8]) -> Result<Option<Level>> {
-        let path = level.path.join(OsStr::from_bytes(name));
+        let path = level.path.join(paths::path(name));
         let fail = |e| self.image.fail(&path, e);
         let attr = level.dir.metadata(name).map_err(fail)?;
         if attr.kind == FileKind::Directory {
@@ -210,8 +210,8 @@ impl Removal<'_> {
             return Ok(false);
         }
         let removed = match (above, path.file_name()) {
-            (Some(above), Some(name)) => above.rmdir(name.as_bytes()),
-            _ => self.image.fs().remove_dir(path),
+            (Some(above), Some(name)) => above.rmdir(paths::bytes(name)),
+            _ => self.image.fs().remove_dir(paths::bytes(path)),
         };
         removed.map_err(|e| self.image.fail(path, e))?;
         self.removed(path, FileKind::Directory)?;

@@ -1,6 +1,7 @@
 //! `uext4 rmdir`.
 
 use crate::location::InImage;
+use crate::system::paths;
 use crate::{images, quoted};
 use anyhow::{Result, bail};
 use std::ffi::OsString;
@@ -51,7 +52,7 @@ fn remove(args: &Args, fs: &Filesystem, at: &InImage, path: &Path) -> Result<boo
         let name = quoted::always(name.to_string());
         writeln!(std::io::stdout(), "rmdir: removing directory, {name}")?;
     }
-    match fs.remove_dir(path) {
+    match fs.remove_dir(paths::bytes(path)) {
         Ok(()) => Ok(true),
         Err(e) if e == Errno::ENOTEMPTY && args.ignore_fail_on_non_empty => Ok(false),
         Err(e) if e == Errno::ENOTEMPTY => {

@@ -6,6 +6,7 @@ use crate::accounts::Accounts;
 use crate::acl::{self, Acl, Item, Permissions, Tag};
 use crate::diagnostics::{self, Usage};
 use crate::endpoint::{Endpoint, Image};
+use crate::system::paths;
 use anyhow::{Result, anyhow, bail};
 use std::ffi::OsString;
 use std::io::Read;
@@ -262,7 +263,12 @@ fn edited(
 fn write(image: &Image, path: &Path, before: &Lists, after: &Lists) -> Result<()> {
     let fs = image.fs();
     let put = |name: &[u8], list: &Acl| {
-        let set = fs.set_xattr(path, name, list.to_xattr(), XattrFlags::empty());
+        let set = fs.set_xattr(
+            paths::bytes(path),
+            name,
+            list.to_xattr(),
+            XattrFlags::empty(),
+        );
         set.map_err(|e| image.fail(path, e))
     };
     if before.access != after.access {
@@ -273,7 +279,7 @@ fn write(image: &Image, path: &Path, before: &Lists, after: &Lists) -> Result<()
     }
     match &after.default {
         Some(list) => put(acl::DEFAULT, list),
-        None => match fs.remove_xattr(path, acl::DEFAULT) {
+        None => match fs.remove_xattr(paths::bytes(path), acl::DEFAULT) {
             Err(e) if e != Errno::ENODATA => Err(image.fail(path, e)),
             _ => Ok(()),
         },

@@ -1,6 +1,7 @@
 //! `uext4 touch`.
 
 use super::reference;
+use crate::system::paths;
 use crate::{diagnostics, images, timestamp};
 use anyhow::Result;
 use std::ffi::OsString;
@@ -78,22 +79,22 @@ pub fn run(args: Args) -> Result<()> {
     images::change_each(args.paths.clone(), |fs, at| {
         let follow = !args.no_dereference;
         let there = match follow {
-            true => fs.metadata(&at.path),
-            false => fs.symlink_metadata(&at.path),
+            true => fs.metadata(paths::bytes(&at.path)),
+            false => fs.symlink_metadata(paths::bytes(&at.path)),
         };
         match there {
             Err(e) if e == Errno::ENOENT && args.no_create => return Ok(()),
             // A link itself is not made.
             Err(e) if e == Errno::ENOENT && follow => {
-                let made = options.open(fs, &at.path);
+                let made = options.open(fs, paths::bytes(&at.path));
                 made.map_err(|e| diagnostics::creating(fs, at, e))?;
             }
             Err(e) => return Err(e.into()),
             Ok(_) => {}
         }
         match follow {
-            true => Ok(fs.set_times(&at.path, times.atime, times.mtime)?),
-            false => Ok(fs.set_attr(&at.path, &times)?),
+            true => Ok(fs.set_times(paths::bytes(&at.path), times.atime, times.mtime)?),
+            false => Ok(fs.set_attr(paths::bytes(&at.path), &times)?),
         }
     })
 }

@@ -4,13 +4,14 @@ use crate::colors::{self, Colors};
 use crate::endpoint::Endpoint;
 use crate::images::Images;
 use crate::location::{InImage, Naming};
+use crate::system::paths;
 use crate::{failures, interrupt, show};
 use anyhow::{Result, anyhow};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{BufWriter, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use uext4::FileKind;
 use uext4::unstable::Attr;
@@ -149,7 +150,7 @@ impl<W: Write> Trees<'_, W> {
             if name.starts_with(b".") && !self.args.all {
                 continue;
             }
-            let path = dir.path.join(OsStr::from_bytes(&name));
+            let path = dir.path.join(paths::path(&name));
             let attr = match endpoint.get(&path, false) {
                 Ok(found) => found.attr,
                 Err(e) => {
@@ -189,7 +190,7 @@ impl<W: Write> Trees<'_, W> {
         }
         let (out, colors) = (&mut self.out, &self.colors);
         out.write_all(file.indent.as_bytes())?;
-        let mut name = &*path;
+        let mut name = Cow::Borrowed(&*path);
         if file.depth > 0 {
             let branch = if file.is_last {
                 "└── "
@@ -198,7 +199,7 @@ impl<W: Write> Trees<'_, W> {
             };
             out.write_all(branch.as_bytes())?;
             if !self.args.full {
-                name = file.path.file_name().map_or(name, OsStr::as_bytes);
+                name = file.path.file_name().map_or(name, paths::bytes);
             }
         }
         let paint =
@@ -212,12 +213,12 @@ impl<W: Write> Trees<'_, W> {
                 .map(|f| f.attr);
             let target = endpoint.read_link(&file.path)?;
             let leads_to = attr.as_ref();
-            out.write_all(&paint(name, Some(&file.attr), leads_to))?;
+            out.write_all(&paint(&name, Some(&file.attr), leads_to))?;
             out.write_all(b" -> ")?;
             let of = leads_to.or(Some(&file.attr));
             out.write_all(&paint(&target, of, leads_to))?;
         } else {
-            out.write_all(&paint(name, attr.as_ref(), None))?;
+            out.write_all(&paint(&name, attr.as_ref(), None))?;
         }
         let is_directory = attr.is_some_and(|attr| attr.kind == FileKind::Directory);
         out.write_all(b"\n")?;

@@ -1,6 +1,7 @@
 //! `uext4 truncate`.
 
 use super::reference;
+use crate::system::paths;
 use crate::{diagnostics, images, size};
 use anyhow::{Result, bail};
 use std::ffi::OsString;
@@ -110,7 +111,7 @@ pub fn run(args: Args) -> Result<()> {
     let create = !args.no_create;
     let options = OpenOptions::new().write(true).create(create).mode(0o666);
     images::change_each(args.paths, |fs, at| {
-        let file = match options.open(fs, &at.path) {
+        let file = match options.open(fs, paths::bytes(&at.path)) {
             Ok(file) => file,
             Err(e) if e == Errno::ENOENT && args.no_create => return Ok(()),
             Err(e) => return Err(diagnostics::creating(fs, at, e)),

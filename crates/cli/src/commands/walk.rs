@@ -1,11 +1,10 @@
 //! Going through a tree.
 
 use crate::endpoint::{Endpoint, Found};
+use crate::system::paths;
 use crate::{failures, interrupt};
 use anyhow::{Result, bail};
 use std::collections::HashSet;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use uext4::FileKind;
 use uext4::unstable::Attr;
@@ -89,7 +88,7 @@ pub fn walk_following(
             passed.enter(endpoint, &met, follow)?;
             let names = endpoint.list(&met.path)?;
             for name in names.iter().rev() {
-                let path = met.path.join(OsStr::from_bytes(name));
+                let path = met.path.join(paths::path(name));
                 stack.push((path, depth + 1));
             }
             Ok(())

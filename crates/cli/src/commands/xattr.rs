@@ -1,13 +1,13 @@
 //! `uext4 xattr`.
 
 use crate::location::{Location, Naming};
+use crate::system::paths;
 use crate::{diagnostics, glob, images, quoted, show};
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use uext4::XattrFlags;
 
 /// Show and change extended attributes.
@@ -79,8 +79,8 @@ pub fn run(args: Args) -> Result<()> {
             Ok(std::io::stdout().lock().write_all(value)?)
         }),
         Action::Set { path, name, value } if is_last_the_file(&path, &value) => {
-            let line =
-                [&value, &path, &OsString::from(&name)].map(|word| quoted::quoted(word.as_bytes()));
+            let line = [&value, &path, &OsString::from(&name)]
+                .map(|word| quoted::quoted(word.as_encoded_bytes()));
             bail!(
                 "{}: the file precedes the name: `uext4 xattr set {}`",
                 path.display(),
@@ -89,11 +89,11 @@ pub fn run(args: Args) -> Result<()> {
         }
         Action::Set { path, name, value } => images::change_each(vec![path], |fs, at| {
             let value = value.as_encoded_bytes();
-            let set = fs.set_xattr(&at.path, &name, value, XattrFlags::empty());
+            let set = fs.set_xattr(paths::bytes(&at.path), &name, value, XattrFlags::empty());
             set.map_err(|e| diagnostics::setting_xattr(fs, at, name.as_bytes(), value.len(), e))
         }),
         Action::Remove { path, name } => images::change_each(vec![path], |fs, at| {
-            let removed = fs.remove_xattr(&at.path, &name);
+            let removed = fs.remove_xattr(paths::bytes(&at.path), &name);
             removed.map_err(|e| diagnostics::setting_xattr(fs, at, name.as_bytes(), 0, e))
         }),
     }
@@ -137,7 +137,7 @@ fn shown(value: &[u8]) -> String {
 
 fn list(paths: Vec<OsString>, with_values: bool, as_json: bool) -> Result<()> {
     let naming = Naming::of(&paths, as_json);
-    let is_one = matches!(&*paths, [path] if !glob::is_pattern(path.as_bytes()));
+    let is_one = matches!(&*paths, [path] if !glob::is_pattern(path.as_encoded_bytes()));
     let mut files = Vec::new();
     images::read_each(paths, |endpoint, at| {
         let xattrs = endpoint.xattrs(&at.path)?;

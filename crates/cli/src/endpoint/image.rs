@@ -2,9 +2,9 @@
 
 use super::{Endpoint, Found, Overwrite, Sink, Source, Target};
 use crate::location::InImage;
+use crate::system::{files, paths};
 use crate::{diagnostics, failures};
 use anyhow::Result;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use uext4::unstable::SetAttr;
 use uext4::{
@@ -52,7 +52,7 @@ impl Image {
 
     /// The names in the blocks of a directory that can be read; the others are reported.
     fn list_readable(&self, path: &Path) -> Result<Vec<Vec<u8>>> {
-        let listed = self.fs.list_readable(path);
+        let listed = self.fs.list_readable(paths::bytes(path));
         let (mut names, faults) = listed.map_err(|e| self.fail(path, e))?;
         for fault in faults {
             failures::report(self.fail(path, fault))?;
@@ -70,7 +70,7 @@ impl Image {
     }
 
     fn names(&self, path: &Path) -> uext4::Result<Vec<Vec<u8>>> {
-        let entries = self.fs.read_dir(path)?;
+        let entries = self.fs.read_dir(paths::bytes(path))?;
         entries.map(|e| e.map(uext4::DirEntry::into_name)).collect()
     }
 
@@ -161,8 +161,7 @@ impl Endpoint for Image {
     }
 
     fn image_file(&self) -> Option<(u64, u64)> {
-        let file = std::fs::metadata(ImageName::parse(&self.image).path()).ok()?;
-        Some((file.dev(), file.ino()))
+        files::identity(ImageName::parse(&self.image).path())
     }
 
     fn display(&self, path: &Path) -> String {
@@ -171,9 +170,9 @@ impl Endpoint for Image {
 
     fn find(&self, path: &Path, follow: bool) -> Result<Option<Found>> {
         let attr = if follow {
-            self.fs.metadata(path)
+            self.fs.metadata(paths::bytes(path))
         } else {
-            self.fs.symlink_metadata(path)
+            self.fs.symlink_metadata(paths::bytes(path))
         };
         match attr {
             Ok(attr) => Ok(Some(Found {
@@ -200,18 +199,26 @@ impl Endpoint for Image {
     }
 
     fn read_link(&self, path: &Path) -> Result<Vec<u8>> {
-        self.fs.read_link(path).map_err(|e| self.fail(path, e))
+        self.fs
+            .read_link(paths::bytes(path))
+            .map_err(|e| self.fail(path, e))
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn Source>> {
-        let file = self.fs.open_file(path).map_err(|e| self.fail(path, e))?;
+        let file = self
+            .fs
+            .open_file(paths::bytes(path))
+            .map_err(|e| self.fail(path, e))?;
         let at = self.at(path);
         Ok(Box::new(Open { at, file }))
     }
 
     fn xattrs(&self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let names = self.fs.list_xattrs(path).map_err(|e| self.fail(path, e))?;
-        let value = |name: Vec<u8>| match self.fs.get_xattr(path, &name) {
+        let names = self
+            .fs
+            .list_xattrs(paths::bytes(path))
+            .map_err(|e| self.fail(path, e))?;
+        let value = |name: Vec<u8>| match self.fs.get_xattr(paths::bytes(path), &name) {
             Ok(value) => Some(Ok((name, value))),
             // An attribute that only the file system itself can read.
             Err(e) if e == Errno::EOPNOTSUPP => None,
@@ -234,7 +241,7 @@ impl Target for Image {
             Overwrite::New => options.write(true).create_new(true),
             Overwrite::Named | Overwrite::Existing => options.write(true).truncate(true),
         };
-        let file = options.open(&self.fs, path);
+        let file = options.open(&self.fs, paths::bytes(path));
         let file = file.map_err(|e| self.fail_new(path, e))?;
         let at = self.at(path);
         let open = Open { at, file };
@@ -246,22 +253,26 @@ impl Target for Image {
 
     fn make(&self, path: &Path, mode: u16, kind: NewKind<'_>) -> Result<()> {
         self.fs
-            .mknod(path, mode, kind)
+            .mknod(paths::bytes(path), mode, kind)
             .map_err(|e| self.fail_new(path, e))
     }
 
     fn link(&self, original: &Path, link: &Path) -> Result<()> {
         self.fs
-            .hard_link(original, link)
+            .hard_link(paths::bytes(original), paths::bytes(link))
             .map_err(|e| self.fail_new(link, e))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        self.fs.remove_file(path).map_err(|e| self.fail(path, e))
+        self.fs
+            .remove_file(paths::bytes(path))
+            .map_err(|e| self.fail(path, e))
     }
 
     fn remove_dir(&self, path: &Path) -> Result<()> {
-        self.fs.remove_dir(path).map_err(|e| self.fail(path, e))
+        self.fs
+            .remove_dir(paths::bytes(path))
+            .map_err(|e| self.fail(path, e))
     }
 
     fn flush(&self) -> Result<()> {
@@ -276,12 +287,15 @@ impl Target for Image {
             change.mode = None;
         }
         self.fs
-            .set_attr(path, &change)
+            .set_attr(paths::bytes(path), &change)
             .map_err(|e| self.fail(path, e))
     }
 
     fn set_xattr(&self, path: &Path, name: &[u8], value: &[u8]) -> Result<bool> {
-        match self.fs.set_xattr(path, name, value, XattrFlags::empty()) {
+        match self
+            .fs
+            .set_xattr(paths::bytes(path), name, value, XattrFlags::empty())
+        {
             Ok(()) => Ok(true),
             Err(e) if e == Errno::EOPNOTSUPP => Ok(false),
             Err(e) => Err(diagnostics::setting_xattr(

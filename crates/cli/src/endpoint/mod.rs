@@ -1,16 +1,13 @@
 //! One interface to the files of the host, of an image, and of an image that is mounted.
 
-mod host;
+pub mod host;
 mod image;
-mod mounted;
 
 pub use host::{Host, STDIN, STDOUT};
 pub use image::Image;
-pub use mounted::Mounted;
 
+use crate::system::paths;
 use anyhow::{Result, bail};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use uext4::unstable::{Attr, SetAttr};
 use uext4::{FileKind, NewKind};
@@ -108,7 +105,7 @@ pub trait Endpoint: Send + Sync {
             }
             let target = self.read_link(&path)?;
             path.pop();
-            path.push(OsStr::from_bytes(&target));
+            path.push(paths::path(&target));
         }
         bail!("{}: too many symbolic links", self.display(&path))
     }

@@ -1,18 +1,20 @@
 //! chattr: changes the flags of files of the host, and of images as IMAGE:/path.
 
-use super::host_flags::{self, HostFile};
-use super::{Program, exit, reported};
+use super::image::errno_text;
+use super::{Program, exit, lsattr, reported};
 use crate::chattr_flags::{self, Change};
 use crate::commands::chattr;
 use crate::failures;
 use crate::location::Location;
+use crate::system::inode_flags::HostFile;
 use anyhow::Result;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use uext4::Errno;
 use uext4::unstable::ondisk::InodeFlags;
-use uext4_mountd::to_stderr;
+use uext4_report::to_stderr;
 
 const USAGE: &str =
     "Usage: chattr [-RVf] [-+=aAcCdDeijPsStTuFx] [-p project] [-v version] files...";
@@ -146,15 +148,15 @@ impl Job {
             let there = match fs::symlink_metadata(&path) {
                 Ok(there) => there,
                 Err(e) => {
-                    let errno = uext4::Errno(e.raw_os_error().unwrap_or(0));
-                    self.warn("trying to stat", &path, &super::image::errno_text(errno));
+                    let why = super::image::host_error_text(&e);
+                    self.warn("trying to stat", &path, &why);
                     done = false;
                     continue;
                 }
             };
             done &= self.change(&path, &there)?;
             if self.recursive && there.is_dir() {
-                let below = host_flags::names(&path).unwrap_or_default();
+                let below = lsattr::names(&path).unwrap_or_default();
                 stack.extend(below.iter().rev().map(|name| path.join(name)));
             }
         }
@@ -172,8 +174,8 @@ impl Job {
 
     fn change(&self, path: &Path, there: &fs::Metadata) -> Result<bool> {
         let opened = HostFile::open(path, there.is_dir(), there.is_file());
-        let failed = |doing: &str, e| {
-            self.warn(doing, path, &host_flags::text(e));
+        let failed = |doing: &str, e: Errno| {
+            self.warn(doing, path, &errno_text(e));
             Ok(false)
         };
         let file = match opened {
@@ -186,7 +188,7 @@ impl Job {
                 (None, Ok(flags)) => (flags - self.remove) | self.add,
                 (None, Err(e)) => return failed("reading flags on", e),
             };
-            let flags = match file.is_dir {
+            let flags = match file.is_dir() {
                 true => flags,
                 false => flags - InodeFlags::DIRSYNC,
             };

@@ -31,15 +31,15 @@ mod words;
 use super::image::{self as opening, Refused};
 use super::{Program, exit};
 use crate::superblock;
+use crate::system::paths;
 use anyhow::{Result, anyhow, bail};
 use image::Image;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use uext4::DeviceOptions;
 use uext4::unstable::ondisk::Incompat;
-use uext4_mountd::to_stderr;
+use uext4_report::to_stderr;
 
 const USAGE: &str = "debugfs: Usage: debugfs [-b blocksize] [-s superblock] [-f cmd_file] [-R request] [-d data_source_device] [-i] [-n] [-D] [-V] [[-w] [-z undo_file] [-c]] [device]";
 
@@ -283,7 +283,7 @@ pub fn run(program: &Program) -> Result<u8> {
         None => {}
     }
     let code = match (read.value('R'), read.value('f')) {
-        (Some(request), _) => debugger.line(request.as_bytes(), From::Script)?,
+        (Some(request), _) => debugger.line(request.as_encoded_bytes(), From::Script)?,
         (None, Some(file)) => debugger.script(file)?,
         (None, None) => {
             debugger.prompt()?;
@@ -431,7 +431,7 @@ impl Debugger {
             false => match std::fs::File::open(file) {
                 Ok(file) => Box::new(BufReader::new(file)),
                 Err(e) => {
-                    let why = opening::errno_text(uext4::Errno(e.raw_os_error().unwrap_or(5)));
+                    let why = opening::host_error_text(&e);
                     return Err(exit(1, format!("{}: {why}", file.display())));
                 }
             },
@@ -519,7 +519,7 @@ fn open(debugger: &mut Debugger, given: &Given) -> Result<()> {
         );
     }
     debugger.writes = options.contains(&'w');
-    let name = PathBuf::from(OsString::from_vec(name.clone()));
+    let name = PathBuf::from(paths::word(name.clone()));
     debugger.open_image(&name);
     Ok(())
 }

@@ -11,6 +11,7 @@ use super::{Program, exit, image, undo};
 use crate::commands::check::repair::{Choice, repair};
 use crate::commands::check::{self, Args, confined};
 use crate::commands::tune;
+use crate::system::mounts::KernelMount;
 use crate::{diagnostics, images, interrupt, superblock};
 use anyhow::Result;
 use std::io::{IsTerminal, Write};
@@ -19,7 +20,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use uext4::unstable::ondisk::{Incompat, STATE_CLEAN, STATE_ERROR, Superblock};
 use uext4::unstable::{RepairPolicy, Tuning, UndoPlace, read_superblock};
 use uext4::{CheckOptions, DeviceOptions, Errno};
-use uext4_mountd::to_stderr;
+use uext4_report::to_stderr;
 
 pub use check::OPERATIONAL;
 
@@ -315,7 +316,7 @@ impl Job<'_> {
 
     /// Refuses what is mounted or otherwise in use, unless nothing is written, or it is the root of the host that is read only and clean.
     fn check_use(&self, sb: &Superblock) -> Result<()> {
-        let (name, mount) = (self.image.display(), image::kernel_mount(self.image));
+        let (name, mount) = (self.image.display(), KernelMount::of(self.image));
         if self.mode == Mode::No {
             if mount.is_some() {
                 writeln!(std::io::stdout(), "Warning!  {name} is mounted.")?;
@@ -325,7 +326,7 @@ impl Job<'_> {
         let is_read_only = |options: &str| options.split(',').any(|option| option == "ro");
         let is_root = mount
             .as_ref()
-            .is_some_and(|mount| mount.dir == Path::new("/") && is_read_only(&mount.options));
+            .is_some_and(|mount| mount.dir() == Path::new("/") && is_read_only(mount.options()));
         let is_clean = reason(sb).is_none() && !sb.incompat.contains(Incompat::RECOVER);
         if is_root && is_clean {
             return Ok(());

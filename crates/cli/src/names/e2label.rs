@@ -4,7 +4,6 @@ use super::{Program, exit, image, tune2fs};
 use crate::{commands, show};
 use anyhow::Result;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use uext4::CheckOptions;
 use uext4::unstable::Tuning;
@@ -24,7 +23,7 @@ pub fn run(program: &Program) -> Result<u8> {
     };
     drop(opened);
     let tuning = Tuning {
-        label: Some(tune2fs::label(label.as_bytes())),
+        label: Some(tune2fs::label(label.as_encoded_bytes())),
         ..Tuning::default()
     };
     commands::tune::change(device, &tuning, &CheckOptions::new(), None, true)?;

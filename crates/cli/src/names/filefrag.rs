@@ -1,24 +1,21 @@
 //! filefrag: in how many extents files are, of the host, and of images as IMAGE:/path.
 
-use super::host_flags;
+use super::image::errno_text;
 use super::{Program, exit, reported};
 use crate::endpoint::{Endpoint, Found};
 use crate::images::Images;
 use crate::location::{InImage, Location};
+use crate::system::extents::{Extent, Mapped, Volume};
+use crate::system::{host_extents, paths};
 use crate::{diagnostics, show};
 use anyhow::Result;
-use rustix::fs::{FileType, Mode, OFlags};
-use rustix::io::Errno as HostErrno;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use uext4::unstable::ondisk::InodeFlags;
-use uext4::unstable::{HostExtent, HostExtentsOf, host_extents};
 use uext4::{Dir, Errno, FiemapOf, FileKind};
-use uext4_mountd::to_stderr;
+use uext4_report::to_stderr;
 
 const USAGE: &str = "Usage: filefrag [-b{blocksize}[KMG]] [-BeEksvxX] file ...";
 
@@ -53,28 +50,11 @@ struct Asked {
     block_size: Option<u64>,
     verbose: bool,
     hexadecimal: bool,
-    of: HostExtentsOf,
+    xattrs: bool,
+    synced: bool,
 }
 
-/// A file, and where its file system keeps it.
-struct Mapped {
-    size: u64,
-    extents: Vec<HostExtent>,
-    /// Whether its inode has the flag for extents.
-    has_extents: bool,
-    volume: Volume,
-}
-
-/// A file system.
-struct Volume {
-    /// Which one.
-    id: VolumeId,
-    /// Its type, as statfs(2) has it.
-    magic: u64,
-    block_size: u64,
-    blocks: u64,
-}
-
+/// Which file system it is.
 #[derive(PartialEq, Eq)]
 enum VolumeId {
     Host(u64),
@@ -108,19 +88,18 @@ pub fn run(program: &Program) -> Result<u8> {
         block_size: block_size(program, &words)?,
         verbose: words.has('v') || words.has('e'),
         hexadecimal: words.has('X'),
-        of: HostExtentsOf {
-            xattrs: words.has('x'),
-            synced: words.has('s'),
-        },
+        xattrs: words.has('x'),
+        synced: words.has('s'),
     };
     let mut images = Images::default();
     let mut out = BufWriter::new(std::io::stdout().lock());
     let (mut code, mut last) = (0, None);
     for file in &words.operands {
         match asked.mapped(&mut images, file) {
-            Ok(mapped) => {
-                out.write_all(asked.listed(file, &mapped, last.as_ref()).as_bytes())?;
-                last = Some(mapped.volume.id);
+            Ok((mapped, volume)) => {
+                let is_first = last.as_ref() != Some(&volume);
+                out.write_all(asked.listed(file, &mapped, is_first).as_bytes())?;
+                last = Some(volume);
             }
             Err(failed) => {
                 // In the order of the files.
@@ -169,17 +148,17 @@ fn block_size(program: &Program, words: &super::getopt::Words) -> Result<Option<
 
 impl Asked {
     /// Finds a file, and where it is.
-    fn mapped(&self, images: &mut Images, file: &OsStr) -> Result<Mapped, Failed> {
+    fn mapped(&self, images: &mut Images, file: &OsStr) -> Result<(Mapped, VolumeId), Failed> {
         match Location::parse(file.to_owned()) {
             Location::Host(path) => self.host(&path).map_err(|e| Failed {
-                code: u8::try_from(e.raw_os_error()).unwrap_or(1),
-                why: format!("{}: {}", path.display(), host_flags::text(e)),
+                code: u8::try_from(e.0).unwrap_or(1),
+                why: format!("{}: {}", path.display(), errno_text(e)),
             }),
             Location::Image(at) => match self.image(images, &at) {
                 Ok(Some(mapped)) => Ok(mapped),
                 Ok(None) => Err(Failed {
-                    code: HostErrno::NOENT.raw_os_error().unsigned_abs() as u8,
-                    why: format!("{at}: {}", host_flags::text(HostErrno::NOENT)),
+                    code: Errno::ENOENT.0.unsigned_abs() as u8,
+                    why: format!("{at}: {}", errno_text(Errno::ENOENT)),
                 }),
                 Err(e) => Err(Failed {
                     code: 1,
@@ -190,49 +169,29 @@ impl Asked {
     }
 
     /// A file of the host.
-    fn host(&self, path: &Path) -> Result<Mapped, HostErrno> {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file: OwnedFd = rustix::fs::open(path, flags, Mode::empty())?;
-        let there = rustix::fs::fstat(&file)?;
-        let volume = rustix::fs::fstatfs(&file)?;
-        let kind = FileType::from_raw_mode(there.st_mode);
-        let flags = match matches!(kind, FileType::RegularFile | FileType::Directory) {
-            true => rustix::fs::ioctl_getflags(&file).map(|flags| flags.bits()),
-            false => Err(HostErrno::OPNOTSUPP),
-        };
-        let extents = host_extents(&file, self.of).map_err(|e| match e {
-            HostErrno::NOTTY => HostErrno::OPNOTSUPP,
-            e => e,
-        })?;
-        Ok(Mapped {
-            size: there.st_size.cast_unsigned(),
-            extents,
-            has_extents: flags.is_ok_and(|flags| flags & InodeFlags::EXTENTS.bits() != 0),
-            volume: Volume {
-                id: VolumeId::Host(there.st_dev),
-                magic: volume.f_type.cast_unsigned(),
-                block_size: volume.f_bsize.cast_unsigned(),
-                blocks: volume.f_blocks,
-            },
-        })
+    fn host(&self, path: &Path) -> Result<(Mapped, VolumeId), Errno> {
+        let (mapped, device) = host_extents::map(path, self.xattrs, self.synced)?;
+        Ok((mapped, VolumeId::Host(device)))
     }
 
     /// A file of an image, if it is there.
-    fn image(&self, images: &mut Images, at: &InImage) -> Result<Option<Mapped>> {
+    fn image(&self, images: &mut Images, at: &InImage) -> Result<Option<(Mapped, VolumeId)>> {
         let image = images.get(&at.image, false)?;
         let Some(Found { attr, .. }) = image.find(&at.path, true)? else {
             return Ok(None);
         };
         let fs = image.fs();
-        let of = match self.of.xattrs {
+        let of = match self.xattrs {
             true => FiemapOf::Xattrs,
             false => FiemapOf::Data,
         };
         let whole = u64::MAX >> 1;
         let found = match attr.kind {
-            FileKind::Regular => fs.open_file(&at.path).and_then(|f| f.fiemap(of, 0, whole)),
+            FileKind::Regular => fs
+                .open_file(paths::bytes(&at.path))
+                .and_then(|f| f.fiemap(of, 0, whole)),
             FileKind::Directory => {
-                let (dir, engine) = (fs.open_dir(&at.path), fs.engine());
+                let (dir, engine) = (fs.open_dir(paths::bytes(&at.path)), fs.engine());
                 let found = |dir: Dir| engine.files.fiemap(dir.node(), of, 0, whole);
                 dir.and_then(|dir| engine.volume.report(found(dir)))
             }
@@ -240,34 +199,34 @@ impl Asked {
         };
         let found = found.map_err(|e| image.fail(&at.path, e))?;
         let statfs = fs.statfs().map_err(|e| image.fail(&at.path, e))?;
-        let extents = found.into_iter().map(|e| HostExtent {
+        let extents = found.into_iter().map(|e| Extent {
             logical: e.logical,
             physical: e.physical,
             len: e.len,
             flags: e.flags.bits(),
         });
-        Ok(Some(Mapped {
+        let mapped = Mapped {
             size: attr.size,
             extents: extents.collect(),
             has_extents: attr.flags & InodeFlags::EXTENTS.bits() != 0,
             volume: Volume {
-                id: VolumeId::Image(at.image.clone()),
                 magic: EXT4_MAGIC,
                 block_size: statfs.block_size.into(),
                 blocks: statfs.blocks,
             },
-        }))
+        };
+        Ok(Some((mapped, VolumeId::Image(at.image.clone()))))
     }
 
-    /// What is said about a file, after one on the file system `last`.
-    fn listed(&self, file: &OsStr, mapped: &Mapped, last: Option<&VolumeId>) -> String {
+    /// What is said about a file, the first one on its file system or not.
+    fn listed(&self, file: &OsStr, mapped: &Mapped, is_first: bool) -> String {
         let volume = &mapped.volume;
         let block_size = self.block_size.unwrap_or(volume.block_size).max(1);
         let blocks = mapped.size.div_ceil(volume.block_size.max(1));
-        let name = String::from_utf8_lossy(&show::name(file.as_bytes())).into_owned();
+        let name = String::from_utf8_lossy(&show::name(file.as_encoded_bytes())).into_owned();
         let mut out = String::new();
         if self.verbose {
-            if last != Some(&volume.id) {
+            if is_first {
                 let _ = writeln!(out, "Filesystem type is: {:x}", volume.magic);
                 if volume.magic == EXT4_MAGIC && !mapped.has_extents {
                     let groups = volume.blocks.div_ceil(volume.block_size.max(1) * 8);
@@ -338,7 +297,7 @@ impl Table {
         );
     }
 
-    fn row(&mut self, i: usize, extent: &HostExtent, expected: Option<u64>) {
+    fn row(&mut self, i: usize, extent: &Extent, expected: Option<u64>) {
         // What is not in whole blocks is in bytes.
         let unit = match extent.flags & INLINE != 0 {
             true => 1,
@@ -378,7 +337,7 @@ impl Table {
 }
 
 /// The flags of an extent of a file of `size` bytes, if it has any, with a space before them.
-fn flags(extent: &HostExtent, size: u64) -> String {
+fn flags(extent: &Extent, size: u64) -> String {
     let set = FLAGS.iter().filter(|(flag, _)| extent.flags & flag != 0);
     let mut names: Vec<String> = set.map(|(_, name)| (*name).to_owned()).collect();
     let known = FLAGS.iter().fold(0, |all, (flag, _)| all | flag);

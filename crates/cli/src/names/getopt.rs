@@ -1,7 +1,7 @@
 //! Command lines as getopt(3) reads them: `-qF`, `-b4096`, `-b 4096`, options behind operands, and `--`.
 
+use crate::system::paths;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// A command line.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl Words {
         let mut read = Words::default();
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
-            let bytes = word.as_bytes();
+            let bytes = word.as_encoded_bytes();
             match bytes.strip_prefix(b"-") {
                 Some(b"-") => {
                     read.operands.extend(rest.cloned());
@@ -64,7 +64,7 @@ impl Words {
                     break;
                 }
                 true => next(),
-                false => Some(OsString::from_vec(behind.to_vec())),
+                false => Some(paths::word(behind.to_vec())),
             };
             let Some(value) = value else {
                 let why = format!("option requires an argument -- '{letter}'");

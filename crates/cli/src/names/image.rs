@@ -2,10 +2,10 @@
 
 use super::{Program, exit};
 use crate::commands::tune;
+use crate::system::mounts;
 use crate::{device, diagnostics, superblock};
 use anyhow::Result;
-use rustix::fs::{major, minor};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use uext4::unstable::ondisk::Superblock;
@@ -13,8 +13,6 @@ use uext4::unstable::{BackupSuperblock, Tuning, read_superblock};
 use uext4::{
     BlockDevice, BlockError, CheckOptions, DeviceOptions, Errno, Filesystem, ImageOptions,
 };
-use uext4_mountd::mountinfo::MountEntry;
-use uext4_mountd::second_mount;
 
 /// The low byte of the code that e2fsprogs have for a wrong magic number, which dumpe2fs exits with.
 pub const BAD_MAGIC: u8 = 19;
@@ -96,7 +94,7 @@ fn of_device(image: &Path, e: BlockError) -> Refused {
     let code = u8::try_from(errno.0).unwrap_or(1);
     let why = match errno {
         Errno::ENOENT | Errno::EACCES => errno_text(errno),
-        Errno::EBUSY => match second_mount::mounted_at(image) {
+        Errno::EBUSY => match mounts::mounted_at(image) {
             Some(dir) => format!("Device or resource busy (mounted on {})", dir.display()),
             None => "Device or resource busy".to_owned(),
         },
@@ -105,25 +103,17 @@ fn of_device(image: &Path, e: BlockError) -> Refused {
     Refused { why, code }
 }
 
-/// The kernel's mount of a block device that holds an image, if there is one.
-pub fn kernel_mount(image: &Path) -> Option<MountEntry> {
-    let there = std::fs::metadata(image).ok()?;
-    if !there.file_type().is_block_device() {
-        return None;
-    }
-    let device = format!("{}:{}", major(there.rdev()), minor(there.rdev()));
-    let is_of = |entry: &MountEntry| {
-        entry.device == device && matches!(entry.kind.as_str(), "ext2" | "ext3" | "ext4")
-    };
-    MountEntry::all().ok()?.into_iter().find(is_of)
-}
-
-/// An error of the host as strerror(3) has it, which starts with a capital.
+/// An error as strerror(3) has it, which starts with a capital.
 pub fn errno_text(errno: Errno) -> String {
     let text = errno.to_string();
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
+}
+
+/// The same of an error of the host; of one without a number, `Input/output error`.
+pub fn host_error_text(e: &io::Error) -> String {
+    errno_text(diagnostics::host_errno(e).unwrap_or(Errno::EIO))
 }
 
 /// Recovers the journal and deletes orphans, as a mount does, which is not counted as one.

@@ -1,19 +1,18 @@
 //! lsattr: lists the flags of files of the host, and of images as IMAGE:/path.
 
-use super::host_flags::{self, HostFile};
 use super::{Program, exit};
 use crate::chattr_flags;
 use crate::commands::lsattr::{self, Shown};
 use crate::location::Location;
+use crate::system::inode_flags::HostFile;
 use crate::{failures, show};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufWriter, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use uext4::unstable::ondisk::InodeFlags;
-use uext4_mountd::to_stderr;
+use uext4_report::to_stderr;
 
 const USAGE: &str = "Usage: lsattr [-RVadlpv] [files...]";
 
@@ -93,13 +92,26 @@ pub fn run(program: &Program) -> Result<u8> {
     Ok(u8::from(failed))
 }
 
+/// The names in a directory, in order.
+///
+/// # Errors
+/// It can't be read.
+pub fn names(dir: &Path) -> std::io::Result<Vec<OsString>> {
+    let names: std::io::Result<Vec<OsString>> = fs::read_dir(dir)?
+        .map(|entry| Ok(entry?.file_name()))
+        .collect();
+    let mut names = names?;
+    names.sort();
+    Ok(names)
+}
+
 impl<W: Write> List<W> {
     /// Lists a file, or the files in a directory; false if it can't.
     fn operand(&mut self, path: &Path) -> Result<bool> {
         let there = match fs::symlink_metadata(path) {
             Ok(there) => there,
             Err(e) => {
-                let why = super::image::errno_text(uext4::Errno(e.raw_os_error().unwrap_or(0)));
+                let why = super::image::host_error_text(&e);
                 to_stderr(format_args!(
                     "lsattr: {why} while trying to stat {}",
                     path.display()
@@ -133,11 +145,12 @@ impl<W: Write> List<W> {
                 continue;
             };
             self.file(&path, &there)?;
-            let is_itself = path.ends_with("..") || path.as_os_str().as_bytes().ends_with(b"/.");
+            let is_itself =
+                path.ends_with("..") || path.as_os_str().as_encoded_bytes().ends_with(b"/.");
             if self.shown.recursive && there.is_dir() && !is_itself {
                 self.out.write_all(b"\n")?;
                 self.out
-                    .write_all(&show::name(path.as_os_str().as_bytes()))?;
+                    .write_all(&show::name(path.as_os_str().as_encoded_bytes()))?;
                 self.out.write_all(b":\n")?;
                 let names = self.names(&path).unwrap_or_default();
                 stack.push(None);
@@ -148,18 +161,18 @@ impl<W: Write> List<W> {
     }
 
     fn names(&self, dir: &Path) -> Option<Vec<OsString>> {
-        match host_flags::names(dir) {
+        match names(dir) {
             Ok(mut names) if self.shown.all => {
                 names.extend([OsString::from("."), OsString::from("..")]);
                 names.sort();
                 Some(names)
             }
             Ok(mut names) => {
-                names.retain(|name| !name.as_bytes().starts_with(b"."));
+                names.retain(|name| !name.as_encoded_bytes().starts_with(b"."));
                 Some(names)
             }
             Err(e) => {
-                let why = super::image::errno_text(uext4::Errno(e.raw_os_error().unwrap_or(0)));
+                let why = super::image::host_error_text(&e);
                 to_stderr(format_args!(
                     "lsattr: {why} while reading {}",
                     dir.display()
@@ -183,7 +196,7 @@ impl<W: Write> List<W> {
         let (flags, project, generation) = match read {
             Ok(read) => read,
             Err(e) => {
-                let why = host_flags::text(e);
+                let why = super::image::errno_text(e);
                 to_stderr(format_args!(
                     "lsattr: {why} While reading flags on {}",
                     path.display()
@@ -197,7 +210,7 @@ impl<W: Write> List<W> {
         if let Some(generation) = generation {
             write!(self.out, "{generation:<10} ")?;
         }
-        let name = path.as_os_str().as_bytes();
+        let name = path.as_os_str().as_encoded_bytes();
         match self.long {
             true => {
                 self.out.write_all(&show::name(name))?;

@@ -16,6 +16,8 @@ use super::{Program, exit, image};
 use crate::commands::mkfs::{self, Args};
 use crate::commands::tune;
 use crate::size::FsSize;
+use crate::system::mounts::KernelMount;
+use crate::system::{files, paths};
 use crate::{device, diagnostics, probe};
 use anyhow::Result;
 use conf::Conf;
@@ -23,13 +25,11 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{IsTerminal, Write};
 use std::ops::RangeInclusive;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use uext4::unstable::Tuning;
 use uext4::unstable::ondisk::{Feature, Superblock};
 use uext4::{CheckOptions, DeviceOptions, ImageName, NoProgress};
-use uext4_mountd::to_stderr;
+use uext4_report::to_stderr;
 use uuid::Uuid;
 
 const USAGE: &str = "\
@@ -336,11 +336,11 @@ impl<'a> Job<'a> {
     /// Refuses a device that is mounted, and asks about what holds something, where there is a terminal to ask at.
     fn check_place(&self) -> Result<()> {
         let name = self.image.display();
-        if image::kernel_mount(self.image).is_some() {
+        if KernelMount::of(self.image).is_some() {
             let why = format!("{name} is mounted; will not make a filesystem here!");
             return Err(exit(1, why));
         }
-        if fs::metadata(self.image).is_ok_and(|there| there.file_type().is_char_device()) {
+        if fs::metadata(self.image).is_ok_and(|there| files::is_char_device(there.file_type())) {
             return Err(exit(1, format!("{name} is not a block special device.")));
         }
         let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
@@ -426,7 +426,7 @@ impl<'a> Job<'a> {
         add("-m", reserved.unwrap_or_else(|| "5".to_owned()).as_ref());
         add("-O", format!("none,{features}").as_ref());
         let asked = self.words.value('L').unwrap_or_default();
-        add("-L", OsStr::from_bytes(&label(asked.as_bytes())));
+        add("-L", &paths::word(label(asked.as_encoded_bytes()).to_vec()));
         let uuid = self
             .words
             .text('U')

@@ -15,7 +15,6 @@
 //! | [`fuse2fs`] | fuse2fs |
 //! | [`fields`] | the superblock as dumpe2fs and tune2fs -l list it |
 //! | [`getopt`] | command lines |
-//! | [`host_flags`] | flags of files of the host |
 //! | [`undo`] | changes that need an undo file |
 //! | [`image`] | opening an image, with the messages of e2fsprogs |
 
@@ -27,9 +26,9 @@ mod e2image;
 mod e2label;
 mod fields;
 mod filefrag;
+#[cfg(target_os = "linux")]
 mod fuse2fs;
 mod getopt;
-mod host_flags;
 mod image;
 mod lsattr;
 mod mke2fs;
@@ -37,15 +36,16 @@ mod resize2fs;
 mod tune2fs;
 mod undo;
 
+use crate::system::process::SIGPIPE;
 use crate::{diagnostics, interrupt};
 use anyhow::Result;
 use getopt::{BadOption, Words};
-use signal_hook::consts::SIGPIPE;
+use std::env::consts::EXE_SUFFIX;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
-use uext4_mountd::to_stderr;
+use uext4_report::to_stderr;
 
 /// The version of e2fsprogs whose options and output the programs have.
 const OF_E2FSPROGS: &str = "1.47.0";
@@ -69,6 +69,7 @@ const NAMES: &[(&str, Run, u8)] = &[
     ("e2label", e2label::run, 1),
     ("chattr", chattr::run, 1),
     ("lsattr", lsattr::run, 1),
+    #[cfg(target_os = "linux")]
     ("fuse2fs", fuse2fs::run, 1),
     ("debugfs", debugfs::run, 1),
     ("e2image", e2image::run, 1),
@@ -79,6 +80,7 @@ const NAMES: &[(&str, Run, u8)] = &[
 pub fn run(args: &[OsString]) -> Option<ExitCode> {
     let (first, words) = args.split_first()?;
     let called = Path::new(first).file_name()?.to_str()?;
+    let called = called.strip_suffix(EXE_SUFFIX).unwrap_or(called);
     let (name, run, failed) = *NAMES.iter().find(|(name, ..)| *name == called)?;
     let words = words.to_vec();
     let program = Program { name, words };

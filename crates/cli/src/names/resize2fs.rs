@@ -17,8 +17,8 @@ use std::io::Write;
 use std::path::Path;
 use uext4::unstable::ondisk::{Feature, Incompat, STATE_CLEAN, STATE_ERROR, Superblock};
 use uext4::unstable::{ChangeError, Tuning, plan_shrink};
-use uext4::{BlockDevice, CheckOptions, DeviceOptions, Errno, ImageName};
-use uext4_mountd::to_stderr;
+use uext4::{BlockDevice, CheckOptions, DeviceOptions, ImageName};
+use uext4_report::to_stderr;
 
 const USAGE: &str = "Usage: resize2fs [-d debug_flags] [-f] [-F] [-M] [-P] [-p] device [-b|-s|new_size] [-S RAID-stride] [-z undo_file]\n";
 
@@ -96,12 +96,11 @@ fn check_there(image: &Path) -> Result<()> {
     if let Err(e) = std::fs::metadata(ImageName::parse(image).path())
         && !ImageName::parse(image).is_remote()
     {
-        let why = Errno(e.raw_os_error().unwrap_or(Errno::EIO.0));
         return Err(exit(
             1,
             format!(
                 "open: {} while opening {}",
-                image::errno_text(why),
+                image::host_error_text(&e),
                 image.display()
             ),
         ));

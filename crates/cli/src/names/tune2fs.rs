@@ -9,14 +9,13 @@ use anyhow::Result;
 use jiff::tz::TimeZone;
 use std::fmt::{Display, Write as _};
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use uext4::CheckOptions;
 use uext4::unstable::ondisk::{
     Compat, ErrorsBehaviour, Feature, HashVersion, Incompat, RoCompat, Superblock,
 };
 use uext4::unstable::{Reserved, Tuning};
-use uext4_mountd::to_stderr;
+use uext4_report::to_stderr;
 
 const USAGE: &str = "\
 Usage: tune2fs [-c max_mounts_count] [-e errors_behavior] [-f] [-g group]
@@ -211,9 +210,9 @@ impl Asked {
 
     /// Label, UUID, directory, and mount options.
     fn names(&mut self, program: &Program, words: &Words) -> Result<()> {
-        self.tuning.label = words.value('L').map(|text| label(text.as_bytes()));
+        self.tuning.label = words.value('L').map(|text| label(text.as_encoded_bytes()));
         self.tuning.last_mounted = words.value('M').map(|dir| {
-            let bytes = dir.as_bytes();
+            let bytes = dir.as_encoded_bytes();
             bytes.get(..63).unwrap_or(bytes).to_vec()
         });
         if let Some(text) = words.text('U') {

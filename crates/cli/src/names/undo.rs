@@ -2,16 +2,13 @@
 //!
 //! A program that is run again after a crash finds the file, and first puts back what was begun.
 
+use crate::system::files;
 use anyhow::{Context, Result};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use uext4::ImageName;
 use uext4::unstable::RepairError;
-
-/// Where the files are of devices, whose directory is in memory.
-const OF_DEVICES: &str = "/var/tmp";
 
 /// Does `work`, with the undo file that `asked` names, else without one, and only if that is refused with one beside the image.
 ///
@@ -64,7 +61,8 @@ fn place(image: &Path) -> PathBuf {
         .path()
         .canonicalize()
         .unwrap_or_else(|_| name.path().to_owned());
-    let is_device = fs::metadata(&path).is_ok_and(|there| there.file_type().is_block_device());
+    let is_device =
+        fs::metadata(&path).is_ok_and(|there| files::is_block_device(there.file_type()));
     let mut file = OsString::from(".");
     file.push(path.file_name().unwrap_or(OsStr::new("image")));
     if let Some(partition) = name.partition() {
@@ -72,7 +70,8 @@ fn place(image: &Path) -> PathBuf {
     }
     file.push(".uext4-undo");
     match is_device || name.is_remote() {
-        true => Path::new(OF_DEVICES).join(file),
+        // The directory of a device is in memory.
+        true => files::lasting_dir().join(file),
         false => path.with_file_name(file),
     }
 }

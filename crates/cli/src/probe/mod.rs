@@ -8,12 +8,12 @@ mod advice;
 
 pub use advice::describe;
 
-use rustix::fs::SeekFrom;
+use crate::system::files;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
-use uext4::{BlockDevice, BlockError, DeviceOptions, FileDevice, ImageName};
+use uext4::unstable::errno_of;
+use uext4::{BlockDevice, BlockError, DeviceOptions, Errno, FileDevice, ImageName};
 
 /// A mark: what has it, where it is, and how often it may be repeated how far on.
 struct Mark {
@@ -155,15 +155,22 @@ pub fn in_device(device: &dyn BlockDevice) -> Result<Option<&'static str>, Block
 fn has_data_after(file: &File, offset: u64) -> io::Result<bool> {
     let mut at = offset;
     loop {
-        at = match rustix::fs::seek(file, SeekFrom::Data(at)) {
-            Ok(data) => data,
-            Err(rustix::io::Errno::NXIO) => return Ok(false),
+        at = match files::next_data(file, at) {
+            Ok(Some(data)) => data,
+            Ok(None) => return Ok(false),
             // A file system that does not know of holes.
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => at,
-            Err(e) => return Err(e.into()),
+            Err(e)
+                if matches!(
+                    errno_of(&e).map(Errno),
+                    Some(Errno::EINVAL | Errno::EOPNOTSUPP)
+                ) =>
+            {
+                at
+            }
+            Err(e) => return Err(e),
         };
         let mut data = vec![0; READ_BYTES];
-        let len = file.read_at(&mut data, at)?;
+        let len = files::read_at(file, &mut data, at)?;
         data.truncate(len);
         if data.iter().any(|b| *b != 0) {
             return Ok(true);

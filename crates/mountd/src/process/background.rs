@@ -5,11 +5,12 @@ use super::request::{MountRequest, ToParent};
 use super::wire::Channel;
 use super::{death, monitor};
 use crate::failure::Failure;
-use crate::log::{Log, Severity};
+use crate::log::Log;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use uext4_report::Severity;
 
 /// Mounts what `request` asks for. Returns warnings for the user once it is served.
 ///

@@ -13,7 +13,7 @@ use super::server_stderr::ServerStderr;
 use super::wire::Channel;
 use crate::ask::ask;
 use crate::failure::Failure;
-use crate::log::{Log, Severity, printable};
+use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::mountinfo;
 use crate::mountinfo::MountEntry;
@@ -33,6 +33,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 use uext4_fuse::{KernelFlags, KernelOptions, Mountpoint};
+use uext4_report::{Severity, printable};
 
 /// The program that runs, whatever became of its file.
 const THIS_PROGRAM: &str = "/proc/self/exe";

@@ -1,8 +1,6 @@
 //! The messages between the processes of a mount.
 
-use crate::encryption_keys::RawKey;
 use crate::failure::Failure;
-use crate::log::Severity;
 use crate::options::{OptionError, Options};
 use crate::sandbox::Confinement;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,7 +8,9 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use uext4::unstable::RawKey;
 use uext4_fuse::Negotiated;
+use uext4_report::Severity;
 
 /// A path whose bytes go through JSON as they are, text or not.
 #[derive(Clone, Debug, PartialEq, Eq)]

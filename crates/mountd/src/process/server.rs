@@ -11,7 +11,6 @@ use crate::ext4_adapter::Ext4Adapter;
 use crate::failure::Failure;
 use crate::options::Options;
 use crate::queues::serve_queues;
-use crate::report::{self, Reporter};
 use crate::sandbox::Confinement;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
@@ -25,6 +24,7 @@ use uext4::unstable::mqueue::{IpcNamespace, MqueueType};
 use uext4::unstable::{BackupSuperblock, FileSystem, SetAttr};
 use uext4::{BlockDevice, BlockError, Caller, FileKind, Filesystem, ImageFiles, QuotaKind};
 use uext4_fuse::{Negotiated, ServeOptions, Stopper, TransportResources};
+use uext4_report::{Reporter, level_asked_for};
 
 /// What is served.
 #[derive(Clone)]
@@ -104,12 +104,13 @@ pub fn run() -> Result<(), Failure> {
     signal_hook::low_level::pipe::register_raw(libc::SIGTERM, on_signal)?;
     let channel = Arc::new(Channel::inherited()?);
     let to_monitor = Arc::clone(&channel);
-    let level = report::level_asked_for().unwrap_or(LevelFilter::WARN);
+    let level = level_asked_for().unwrap_or(LevelFilter::WARN);
     Reporter::new(level, move |severity, message| {
         // Never waits for the monitor, which may be waiting for the server, or has ended.
         let _ = to_monitor.try_send(&FromServer::Wrong { severity, message });
     })
-    .install()?;
+    .install()
+    .map_err(Failure::new)?;
     let Some((ToServer::Open(request), _)) = channel.receive()? else {
         return Err(Failure::new("the monitor asks for nothing"));
     };

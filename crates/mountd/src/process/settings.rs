@@ -3,14 +3,14 @@
 //! # Locking
 //! One of them at a time (`remount`), over those of requests and of the file system.
 
-use crate::encryption_keys::{KeyNames, from_hex, key_name, split_descriptor};
+use crate::encryption_keys::{KeyNames, key_name};
 use crate::options::Options;
 use crate::question::{ADD_KEY, Answer, FREEZE, REMOVE_KEY, Refusal, THAW, WRITE_BACK};
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
 use uext4::unstable::ondisk::ErrorsBehaviour;
-use uext4::unstable::{Ext4, MountOptions};
+use uext4::unstable::{Ext4, MountOptions, key_from_hex, split_key_descriptor};
 use uext4::{AtimeUpdate, DataMode, Errno};
 use uext4_fuse::settings::{Requests, Settings, Synchronous};
 use uext4_sync::{Mutex, class};
@@ -116,8 +116,8 @@ impl ImageSettings {
     }
 
     fn add_key(&self, digits: &str, requests: &dyn Requests) -> Answer {
-        let (descriptor, digits) = split_descriptor(digits.as_bytes());
-        let key = std::str::from_utf8(digits).ok().and_then(from_hex);
+        let (descriptor, digits) = split_key_descriptor(digits.as_bytes());
+        let key = std::str::from_utf8(digits).ok().and_then(key_from_hex);
         let key = key.ok_or_else(|| refused("the key is not in hexadecimal digits"))?;
         let added = self.fs.volume.keys().add_as(&key, descriptor);
         added.ok_or_else(|| refused("a key has 16 to 64 bytes"))?;

@@ -1,17 +1,14 @@
 //! A job, and the process that does it.
 
 use crate::interrupt;
-use rustix::io::retry_on_intr;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use crate::system::process::{self, Process};
 use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -63,7 +60,7 @@ pub struct Running(Mutex<State>);
 #[derive(Default)]
 struct State {
     /// By the line of their job. None of them is waited for yet, so that the number is its own.
-    processes: BTreeMap<usize, Pid>,
+    processes: BTreeMap<usize, Process>,
     is_stopped: bool,
 }
 
@@ -74,11 +71,8 @@ impl Running {
         if std::mem::replace(&mut state.is_stopped, true) {
             return;
         }
-        if let Some(signal) = Signal::from_named_raw(signal) {
-            for process in state.processes.values() {
-                // It has ended otherwise.
-                let _ = kill_process(*process, signal);
-            }
+        for process in state.processes.values() {
+            process.signal(signal);
         }
     }
 
@@ -92,22 +86,19 @@ impl Running {
         if state.is_stopped || interrupt::signal().is_some() {
             return Ok(None);
         }
-        let child = Command::new("/proc/self/exe")
-            .arg0("uext4")
+        let child = process::this_program()?
             .args(&job.args)
-            .stdin(no_input()?)
+            .stdin(process::no_input()?)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        state.processes.insert(job.line, Pid::from_child(&child));
+        state.processes.insert(job.line, Process::of(&child));
         Ok(Some(child))
     }
 
     /// Waits for one to end.
     fn wait(&self, job: &Job, child: &mut Child) -> io::Result<ExitStatus> {
-        let process = WaitId::Pid(Pid::from_child(child));
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        retry_on_intr(|| waitid(process.clone(), options))?;
+        Process::of(child).wait_for_end()?;
         let mut state = self.lock();
         state.processes.remove(&job.line);
         child.wait()
@@ -131,7 +122,7 @@ impl Job {
             line: self.line,
             job: self.text.clone(),
             status: status.and_then(|status| status.code()),
-            signal: status.and_then(|status| status.signal()),
+            signal: status.and_then(process::signal_of),
             seconds: begin.elapsed().as_secs_f64(),
             output: output.value(),
             errors: errors.text().trim_end().to_owned(),
@@ -200,10 +191,4 @@ impl Printed {
             _ => Value::String(self.text().into_owned()),
         }
     }
-}
-
-/// The standard input of a job, which can't be read: an empty one would be taken for what it asks for. A directory, as std takes a
-/// descriptor that is only written for an empty one.
-fn no_input() -> io::Result<File> {
-    File::open("/")
 }

@@ -1,13 +1,11 @@
 //! The results that a file keeps, one on each line.
 
+use crate::system::{files, process};
 use anyhow::{Result, anyhow, bail};
-use rustix::fs::OFlags;
-use rustix::io::{FdFlags, fcntl_setfd};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The file, and what it has as done.
@@ -39,8 +37,9 @@ impl JobLog {
         let mut options = File::options();
         options.read(true).append(true).create(true);
         // A FIFO would wait for its other end.
-        options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-        let mut file = options.open(path).map_err(failed)?;
+        let mut file = files::nonblocking(&mut options)
+            .open(path)
+            .map_err(failed)?;
         if !file.metadata().map_err(failed)?.is_file() {
             return Err(foreign(path, None));
         }
@@ -55,7 +54,7 @@ impl JobLog {
             Ok(()) => {}
         }
         // What a process that was killed has started still works on its jobs.
-        fcntl_setfd(&file, FdFlags::empty()).map_err(|e| failed(e.into()))?;
+        process::inherit(&file).map_err(failed)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n');

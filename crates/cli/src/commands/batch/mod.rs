@@ -14,12 +14,11 @@ use super::Command;
 use super::script::{self, Parser};
 use crate::bar::Bar;
 use crate::diagnostics::Usage;
+use crate::system::{paths, process};
 use crate::{interrupt, show};
 use anyhow::Result;
-use std::ffi::OsString;
 use std::io::Write;
 use std::num::NonZeroUsize;
-use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -109,9 +108,9 @@ fn parse(
     words: &[Vec<u8>],
     is_kept: bool,
 ) -> Result<Job, String> {
-    let args = words.iter().cloned().map(OsString::from_vec);
+    let args = words.iter().cloned().map(paths::word);
     let command = parser.parse(args.clone())?.command;
-    if matches!(command, Command::Batch(_) | Command::Serve(_)) {
+    if matches!(command, Command::Batch(_)) || command.is_server() {
         return Err("that is not for a list".to_owned());
     }
     let text = shlex::bytes::try_join(words.iter().map(Vec::as_slice));
@@ -173,7 +172,7 @@ fn do_all(args: &Args, jobs: &[Job], log: Option<&mut JobLog>) -> Result<usize> 
             failed += usize::from(ended.status != Some(0));
             bar.advance(1);
             if let Err(e) = results.add(&ended) {
-                running.stop(signal_hook::consts::SIGTERM);
+                running.stop(process::SIGTERM);
                 first_error.get_or_insert(e);
             }
         }

@@ -5,14 +5,13 @@
 //! one file, which can't be open at once.
 
 use super::Args;
+use crate::system::confinement;
 use crate::{device, diagnostics, show};
 use anyhow::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use uext4::unstable::UndoPlace;
 use uext4::{CheckOptions, DeviceId, DeviceOptions, ImageName};
-use uext4_mountd::process::limits;
-use uext4_mountd::sandbox::{self, Serves};
 
 /// The CPUs that the process may use.
 fn cpus() -> usize {
@@ -43,11 +42,11 @@ impl Opened {
 /// The undo file can't be opened, or the host refuses a step.
 pub fn enter(args: &Args) -> Result<Opened> {
     let mut opened = Opened::default();
-    if !rustix::process::geteuid().is_root() || args.no_sandbox || !can_all_be_open(&args.images) {
+    if !confinement::is_for_this_process() || args.no_sandbox || !can_all_be_open(&args.images) {
         opened.undo = args.undo.as_deref().map(UndoPlace::new);
         return Ok(opened);
     }
-    limits::raise_open_files_max();
+    confinement::raise_open_files_max();
     for image in &args.images {
         if let Err(e) = device::keep(image, &args.device()) {
             let failure = diagnostics::device(image, e);
@@ -57,7 +56,7 @@ pub fn enter(args: &Args) -> Result<Opened> {
     // A part of the answer is in files.
     cpus();
     opened.undo = args.undo.as_deref().map(UndoPlace::open_now).transpose()?;
-    sandbox::enter(Serves::Terminal)?;
+    confinement::enter()?;
     Ok(opened)
 }
 

@@ -11,13 +11,13 @@ mod paths;
 pub mod repair;
 
 use crate::bar::Bar;
+use crate::system::paths::bytes;
 use crate::{diagnostics, failures, interrupt, show, superblock};
 use anyhow::Result;
 use repair::{Choice, RepairJson};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use uext4::unstable::{RepairPolicy, UndoPlace};
@@ -339,7 +339,7 @@ fn text(
 
 fn fault_json(f: &Fault, paths: &Paths) -> FaultJson {
     FaultJson {
-        path: path_of(f, paths).map(|path| show::PathJson::new(path.as_os_str().as_bytes())),
+        path: path_of(f, paths).map(|path| show::PathJson::new(&bytes(path))),
         what: f.kind.text(),
         inode: f.ino.map(|i| i.0),
         block: f.pblk.map(|b| b.0),

@@ -1,10 +1,9 @@
 //! The names of inodes that a check found fault with.
 
+use crate::system::paths;
 use crate::{interrupt, superblock};
 use anyhow::Result;
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use uext4::{DeviceOptions, DirEntry, FileKind, Filesystem, ImageOptions};
 
@@ -34,7 +33,7 @@ pub fn find(image: &Path, wanted: &HashSet<u64>) -> Result<HashMap<u64, PathBuf>
     while let Some(dir) = stack.pop() {
         interrupt::check()?;
         for name in names(&fs, &dir) {
-            let path = dir.join(OsStr::from_bytes(&name.name));
+            let path = dir.join(paths::path(&name.name));
             if name.kind == Some(FileKind::Directory) && entered.insert(name.ino) {
                 stack.push(path.clone());
             }
@@ -53,7 +52,7 @@ fn open(image: &Path) -> Option<Filesystem> {
 }
 
 fn names(fs: &Filesystem, dir: &Path) -> Vec<Name> {
-    let whole = fs.read_dir(dir).and_then(Iterator::collect);
+    let whole = fs.read_dir(paths::bytes(dir)).and_then(Iterator::collect);
     if let Ok(entries) = whole {
         let entries: Vec<DirEntry> = entries;
         let known = |entry: DirEntry| Name {
@@ -63,7 +62,7 @@ fn names(fs: &Filesystem, dir: &Path) -> Vec<Name> {
         };
         return entries.into_iter().map(known).collect();
     }
-    let (names, _) = fs.list_readable(dir).unwrap_or_default();
+    let (names, _) = fs.list_readable(paths::bytes(dir)).unwrap_or_default();
     let known = |name: Vec<u8>| {
         let (ino, kind) = look_up(fs, dir, &name)?;
         let kind = Some(kind);
@@ -73,7 +72,7 @@ fn names(fs: &Filesystem, dir: &Path) -> Vec<Name> {
 }
 
 fn look_up(fs: &Filesystem, dir: &Path, name: &[u8]) -> Option<(u64, FileKind)> {
-    let found = fs.symlink_metadata(dir.join(OsStr::from_bytes(name)));
+    let found = fs.symlink_metadata(paths::bytes(&dir.join(paths::path(name))));
     found.ok().map(|found| (found.ino, found.kind))
 }
 

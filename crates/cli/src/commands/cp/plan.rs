@@ -10,10 +10,10 @@ use crate::endpoint::{Endpoint, Host, STDIN, STDOUT, Target};
 use crate::images::Images;
 use crate::location::{InImage, Location};
 use crate::quoted::quoted;
+use crate::system::paths;
 use crate::{diagnostics, expand, failures};
 use anyhow::{Result, anyhow, bail};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uext4::{FileKind, Progress};
@@ -125,7 +125,7 @@ pub fn plan(operands: Operands, images: &mut Images) -> Result<Plan> {
     }
     let is_dir = found.is_some_and(|f| f.attr.kind == FileKind::Directory);
     let into = is_dir && operands.into != Some(false);
-    let needs_dir = sources.len() > 1 || to.as_os_str().as_bytes().ends_with(b"/");
+    let needs_dir = sources.len() > 1 || paths::bytes(&to).ends_with(b"/");
     if !into && (operands.into == Some(true) || (needs_dir && !is_dir)) {
         // A directory may be copied to a new name that ends with a slash.
         let one_dir = sources.len() == 1
@@ -233,7 +233,7 @@ impl Plan {
 /// The name that a copy gets in a directory; none for `/`, `.` and what ends in `/.`, of which the content
 /// is copied.
 fn own_name(path: &Path) -> Option<&OsStr> {
-    if path.as_os_str().as_bytes().ends_with(b"/.") {
+    if paths::bytes(path).ends_with(b"/.") {
         return None;
     }
     path.file_name()

@@ -4,19 +4,11 @@ use crate::diagnostics::{self, Busy};
 use crate::endpoint::Target;
 use crate::images::Images;
 use crate::interrupt;
+use crate::system::files;
 use anyhow::Result;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{CWD, FileType, Mode, OFlags};
-use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
-
-/// How long a wait lasts until it is asked whether a signal was caught.
-const INTERVAL: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
 
 /// Opens the image that standard input is copied to. In `uext4 cat a.img:/x | uext4 cp - a.img:/y` both use the image: then the
 /// input is put aside until its end, by when the other is done.
@@ -24,14 +16,13 @@ const INTERVAL: Timespec = Timespec {
 /// # Errors
 /// The image can't be opened, or the input not read.
 pub fn open_target(images: &mut Images, image: &Path) -> Result<Arc<dyn Target>> {
-    let stdin = rustix::stdio::stdin();
-    let kind = rustix::fs::fstat(stdin).map(|found| FileType::from_raw_mode(found.st_mode));
-    if kind == Ok(FileType::Fifo) {
+    let is_pipe = files::stdin_is_pipe();
+    if is_pipe {
         // The other opens the image before it writes.
         wait()?;
     }
     match images.target(image) {
-        Err(e) if e.is::<Busy>() && kind == Ok(FileType::Fifo) => {
+        Err(e) if e.is::<Busy>() && is_pipe => {
             put_aside()?;
             images.target(image)
         }
@@ -41,13 +32,12 @@ pub fn open_target(images: &mut Images, image: &Path) -> Result<Arc<dyn Target>>
 
 /// Waits until there is something to read, or the end.
 fn wait() -> Result<()> {
-    let stdin = io::stdin();
     loop {
         interrupt::check()?;
-        let mut fd = [PollFd::new(&stdin, PollFlags::IN)];
-        match poll(&mut fd, Some(&INTERVAL)) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            Ok(_) => return Ok(()),
+        match files::wait_readable(&io::stdin()) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e.into()),
         }
     }
@@ -57,12 +47,7 @@ fn wait() -> Result<()> {
 fn put_aside() -> Result<()> {
     let dir = std::env::temp_dir();
     let fail = |e: io::Error| diagnostics::on_host(&dir.join("standard input"), e);
-    let (flags, mode) = (
-        OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC,
-        Mode::RUSR | Mode::WUSR,
-    );
-    let file = rustix::fs::openat(CWD, &dir, flags, mode);
-    let mut file = file.map(File::from).map_err(|e| fail(e.into()))?;
+    let mut file = tempfile::tempfile_in(&dir).map_err(fail)?;
     let mut stdin = io::stdin().lock();
     let mut buf = vec![0; 1 << 16];
     loop {
@@ -74,5 +59,5 @@ fn put_aside() -> Result<()> {
         file.write_all(&buf[..n]).map_err(fail)?;
     }
     file.rewind().map_err(fail)?;
-    Ok(rustix::stdio::dup2_stdin(file)?)
+    Ok(files::replace_stdin(file)?)
 }

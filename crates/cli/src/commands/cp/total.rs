@@ -2,9 +2,8 @@
 
 use crate::bar::Bar;
 use crate::endpoint::Endpoint;
+use crate::system::paths;
 use std::collections::HashSet;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,7 +59,7 @@ fn bytes_below(endpoint: &dyn Endpoint, path: &Path, is_over: &AtomicBool) -> Op
             FileKind::Regular => total += found.attr.size,
             FileKind::Directory if directories.insert((found.dev, found.attr.ino)) => {
                 let names = endpoint.list_undamaged(&path).unwrap_or_default();
-                stack.extend(names.iter().map(|name| path.join(OsStr::from_bytes(name))));
+                stack.extend(names.iter().map(|name| path.join(paths::path(name))));
             }
             _ => {}
         }

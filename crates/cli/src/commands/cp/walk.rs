@@ -6,11 +6,10 @@ use super::options::{Exists, Follow};
 use super::work::{Directory, Task, Work};
 use crate::ask::ask;
 use crate::endpoint::{Found, STDOUT};
+use crate::system::paths;
 use crate::{diagnostics, interrupt, quoted, show};
 use anyhow::{Result, bail};
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -292,11 +291,11 @@ impl Walk<'_> {
                 _ => self.files.to.link(path, to),
             };
         }
-        if !path.is_absolute() && to.parent().is_some_and(|above| above != Path::new("")) {
+        if !path.has_root() && to.parent().is_some_and(|above| above != Path::new("")) {
             bail!("{other}: a relative link to {name} would lead elsewhere; name it from the root");
         }
-        let target = path.as_os_str().as_bytes();
-        self.files.to.make(to, 0o777, NewKind::Symlink(target))
+        let target = paths::bytes(path);
+        self.files.to.make(to, 0o777, NewKind::Symlink(&target))
     }
 
     fn directory(
@@ -365,8 +364,8 @@ impl Walk<'_> {
     fn content(&mut self, directory: &Arc<Directory>) -> Result<()> {
         let Directory { path, to, .. } = &**directory;
         for name in self.files.from.list(path)? {
-            let name = OsStr::from_bytes(&name);
-            let copied = self.copy(&path.join(name), &to.join(name), FOUND, Some(directory));
+            let name = paths::path(&name);
+            let copied = self.copy(&path.join(&name), &to.join(&name), FOUND, Some(directory));
             copied.or_else(|e| self.work.report(e))?;
         }
         Ok(())

@@ -17,6 +17,7 @@ pub use journal::{place_in_journal, superblock as journal_superblock};
 pub use mapping::{NodeDump, RunDump, dump as mapping_of};
 pub use view::View;
 
+use crate::system::paths;
 use crate::{images, show};
 use anyhow::{Result, bail};
 use clap::Subcommand;
@@ -108,7 +109,7 @@ fn find(args: &Args, text: &str) -> Result<Ino> {
     let fs = images::open(image, false)?;
     let path = Path::new(text);
     let fail = |e| anyhow::anyhow!("{}:{text}: {e}", image.display());
-    match fs.symlink_metadata(path) {
+    match fs.symlink_metadata(paths::bytes(path)) {
         Ok(attr) => Ok(Ino(u32::try_from(attr.ino)?)),
         Err(e) => match named(&fs, path) {
             Some(number) => Ok(number),
@@ -120,7 +121,7 @@ fn find(args: &Args, text: &str) -> Result<Ino> {
 /// The number that a directory has for a name, of an inode that cannot be read.
 fn named(fs: &Filesystem, path: &Path) -> Option<Ino> {
     let name = path.file_name()?.as_encoded_bytes();
-    let entries = fs.read_dir(path.parent()?).ok()?;
+    let entries = fs.read_dir(paths::bytes(&path.parent()?)).ok()?;
     let entry = entries.flatten().find(|entry| entry.name() == name)?;
     Some(Ino(u32::try_from(entry.ino()).ok()?))
 }

@@ -4,7 +4,6 @@ use crate::mode::ModeChange;
 use crate::timestamp;
 use std::cmp::Ordering;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::slice::Iter;
 use uext4::{FileKind, Timestamp};
 
@@ -374,8 +373,8 @@ impl<'a> Parser<'a> {
 
     fn pattern(&mut self, name: &str, ignores_case: bool) -> Result<Pattern, String> {
         let mut text = match self.value.take() {
-            Some(value) => value.as_bytes().to_vec(),
-            None => self.argument(name)?.as_bytes().to_vec(),
+            Some(value) => value.as_encoded_bytes().to_vec(),
+            None => self.argument(name)?.as_encoded_bytes().to_vec(),
         };
         if ignores_case {
             text.make_ascii_lowercase();

@@ -17,7 +17,6 @@ use anyhow::Result;
 use expression::{Expression, Options};
 use search::Search;
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 
 /// Find files by name, type, size, time, owner or mode, as find(1)
 ///
@@ -85,7 +84,7 @@ pub struct Args {
 
 pub fn run(mut args: Args) -> Result<()> {
     let is_expression = |word: &OsString| {
-        let bytes = word.as_bytes();
+        let bytes = word.as_encoded_bytes();
         (bytes.starts_with(b"-") && bytes.len() > 1) || ["(", ")", "!"].iter().any(|w| word == w)
     };
     // An option of ours before the start.

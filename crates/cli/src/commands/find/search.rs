@@ -6,12 +6,12 @@ use crate::commands::walk::{Met, Next};
 use crate::endpoint::{Endpoint, Host, Image};
 use crate::images::Images;
 use crate::location::{InImage, Location, Naming};
+use crate::system::paths;
 use crate::{failures, glob, show};
 use anyhow::{Result, bail};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufWriter, StdoutLock, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -270,8 +270,8 @@ impl<'a> Search<'a> {
             return Ok(());
         };
         let removed = match file.met.attr.kind {
-            FileKind::Directory => image.fs().remove_dir(path),
-            _ => image.fs().remove_file(path),
+            FileKind::Directory => image.fs().remove_dir(paths::bytes(path)),
+            _ => image.fs().remove_file(paths::bytes(path)),
         };
         removed.map_err(|e| image.fail(path, e))
     }
@@ -282,14 +282,14 @@ impl<'a> Search<'a> {
             Test::Constant(value) => *value,
             Test::Name(pattern) => {
                 let name = path.file_name().unwrap_or(path.as_os_str());
-                matches(pattern, name.as_bytes())
+                matches(pattern, &paths::bytes(name))
             }
             Test::Path(pattern) => {
                 let full = InImage {
                     image: self.image.clone(),
                     path: path.clone(),
                 };
-                matches(pattern, path.as_os_str().as_bytes())
+                matches(pattern, &paths::bytes(path))
                     || matches(pattern, full.to_string().as_bytes())
             }
             Test::Target(pattern) => {
@@ -371,7 +371,9 @@ fn each_test(expression: &Expression, visit: &mut impl FnMut(&Test)) {
 
 /// A file that an expression names: of an image, or of the host. An absolute path is one of the image of the start point.
 fn reference(images: &mut Images, start: &InImage, file: &OsStr) -> Result<(usize, Attr)> {
-    let location = match file.as_bytes().starts_with(b"/") && !file.as_bytes().contains(&b':') {
+    let location = match file.as_encoded_bytes().starts_with(b"/")
+        && !file.as_encoded_bytes().contains(&b':')
+    {
         true => Location::Image(InImage {
             image: start.image.clone(),
             path: PathBuf::from(file),

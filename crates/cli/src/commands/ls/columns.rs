@@ -2,6 +2,7 @@
 
 use super::long::Line;
 use std::io::{self, Write};
+use terminal_size::{Width, terminal_size_of};
 
 /// Of a terminal that does not say how wide it is.
 const WIDTH: usize = 80;
@@ -13,8 +14,8 @@ const TAB: usize = 8;
 pub fn width(given: Option<usize>) -> usize {
     let from_environment = || std::env::var("COLUMNS").ok()?.parse().ok();
     let of_terminal = || {
-        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+        let (Width(columns), _) = terminal_size_of(std::io::stdout())?;
+        Some(usize::from(columns))
     };
     given
         .or_else(from_environment)

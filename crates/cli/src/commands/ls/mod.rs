@@ -15,6 +15,7 @@ use crate::colors::{self, Colors};
 use crate::endpoint::Endpoint;
 use crate::images::Images;
 use crate::location::{InImage, Naming};
+use crate::system::paths;
 use crate::{failures, glob, interrupt, show};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -22,9 +23,8 @@ use entry::Entry;
 use long::{Line, Long};
 use serde::Serialize;
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{BufWriter, IsTerminal, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use uext4::FileKind;
 
@@ -248,7 +248,8 @@ impl Args {
         let all = self.all || self.almost_all || self.all_unsorted;
         let is_hidden = name.starts_with(b".") && !all;
         let mut ignored = self.ignore.iter();
-        !is_hidden && !ignored.any(|pattern| glob::matches_file_name(pattern.as_bytes(), name))
+        !is_hidden
+            && !ignored.any(|pattern| glob::matches_file_name(pattern.as_encoded_bytes(), name))
     }
 }
 
@@ -368,7 +369,7 @@ impl List<'_> {
                     let kind = entry.attr.map(|attr| attr.kind);
                     kind == Some(FileKind::Directory) && entry.name != b"." && entry.name != b".."
                 });
-                stack.extend(below.map(|entry| path.join(OsStr::from_bytes(&entry.name))));
+                stack.extend(below.map(|entry| path.join(paths::path(&entry.name))));
             }
             self.show(group)?;
         }
@@ -400,7 +401,7 @@ impl List<'_> {
             accounts: self.accounts(endpoint),
         };
         for name in names {
-            let path = path.join(OsStr::from_bytes(&name));
+            let path = path.join(paths::path(&name));
             match Entry::of(args, endpoint, name.clone(), &path, args.dereference) {
                 Ok(entry) => group.entries.push(entry),
                 Err(e) => {
@@ -440,7 +441,7 @@ impl List<'_> {
 
     /// Prints what is printed at the end.
     fn finish(self) -> Result<()> {
-        let has_pattern = |path: &OsString| glob::is_pattern(path.as_bytes());
+        let has_pattern = |path: &OsString| glob::is_pattern(path.as_encoded_bytes());
         if !self.args.json {
             return Ok(());
         }

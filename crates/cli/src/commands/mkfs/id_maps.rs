@@ -1,7 +1,8 @@
 //! What `--map-uid` and `--map-gid` take.
 
+use crate::system::users::subordinate_ids;
 use uext4::MkfsError;
-use uext4::unstable::{BuildOptions, IdRange, subordinate_ids};
+use uext4::unstable::{BuildOptions, IdRange};
 
 /// A range, or those of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The lists of `-E` and `-J`, the words of `-e`, and the salt of a hash tree.
 
 use crate::size;
+use crate::system::process;
 use uext4::unstable::BuildOptions;
 use uext4::unstable::ondisk::{Incompat, RoCompat};
 use uext4::{ErrorsBehaviour, QuotaKind};
@@ -141,8 +142,7 @@ fn quota_kinds(list: &str) -> Result<Vec<QuotaKind>, String> {
 /// `UID:GID`; without, the caller's own.
 fn root_owner(text: Option<&str>) -> Result<(u32, u32), String> {
     let Some(text) = text else {
-        let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
-        return Ok((uid.as_raw(), gid.as_raw()));
+        return Ok(process::owner());
     };
     numbers("root_owner", text)
 }

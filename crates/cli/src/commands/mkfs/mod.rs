@@ -14,6 +14,7 @@ mod uuid_arg;
 
 use crate::bar::Bar;
 use crate::size::{Extra, FsSize};
+use crate::system::files;
 use crate::{diagnostics, images, interrupt, probe, show, size};
 use anyhow::{Context, Result, bail};
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -25,7 +26,6 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::fs::Metadata;
 use std::io::{IsTerminal, Write};
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use uext4::unstable::ondisk::Superblock;
 use uext4::unstable::{
@@ -35,7 +35,7 @@ use uext4::{
     BlockDevice, DeviceOptions, FileDevice, FsVerityFile, ImageFormat, ImageName, MkfsError,
     MkfsOptions, MkfsReport, VerityReport,
 };
-use uext4_mountd::printable;
+use uext4_report::printable;
 pub use uuid_arg::UuidArg;
 
 /// Room for later data in an image that is filled from a tree, unless --spare says more.
@@ -493,7 +493,7 @@ fn print_superblock(image: &Path) -> Result<()> {
 /// Whether it is a device, whose multi-mount protection counts.
 fn replaces_in_place(image: &Path) -> bool {
     let name = ImageName::parse(image);
-    let is_device = |there: Metadata| there.file_type().is_block_device();
+    let is_device = |there: Metadata| files::is_block_device(there.file_type());
     name.is_within() || std::fs::metadata(name.path()).is_ok_and(is_device)
 }
 
@@ -505,7 +505,7 @@ fn keep_what_is_there(args: &Args) -> Result<()> {
     if there.as_ref().is_some_and(Metadata::is_dir) {
         bail!("{name}: is a directory; name the file to make");
     }
-    let is_device = |there: &Metadata| there.file_type().is_block_device();
+    let is_device = |there: &Metadata| files::is_block_device(there.file_type());
     let is_block = !image.is_within() && there.as_ref().is_some_and(is_device);
     let is_file = there.as_ref().is_some_and(Metadata::is_file);
     if args.force || !(is_block || is_file || image.is_within()) {
@@ -638,7 +638,7 @@ fn size(args: &Args) -> Result<Option<u64>> {
         Ok(there) if there.is_file() && there.len() > 0 && args.format == Format::Raw => {
             Ok(Some(there.len()))
         }
-        Ok(there) if there.file_type().is_block_device() => {
+        Ok(there) if files::is_block_device(there.file_type()) => {
             let device = FileDevice::open(image.path(), &options).map_err(failed)?;
             Ok(Some(device.len()))
         }

@@ -4,6 +4,7 @@ use super::Args;
 use crate::bar::Bar;
 use crate::commands::walk::{Met, Next, walk};
 use crate::endpoint::Image;
+use crate::system::paths;
 use crate::{diagnostics, images, interrupt, show};
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -72,7 +73,7 @@ pub fn run(args: &Args, path: &Path) -> Result<()> {
 impl Done {
     fn put_together(&mut self, fs: &Filesystem, image: &Image, met: &Met) -> Result<()> {
         self.files += 1;
-        let moved = match fs.defragment(&met.path) {
+        let moved = match fs.defragment(paths::bytes(&met.path)) {
             Ok(moved) => moved,
             Err(e) if e.errno() == Errno::EOPNOTSUPP => {
                 self.left += 1;

@@ -1,8 +1,8 @@
 //! A mounted image: its server makes it larger while it is in use.
 
 use super::{Args, print};
+use crate::system::mounts::{MountedImage, ResizeError};
 use anyhow::{Result, anyhow, bail};
-use uext4_mountd::resize::{MountedImage, ResizeError};
 
 pub fn run(args: &Args) -> Result<()> {
     let name = args.image.display();

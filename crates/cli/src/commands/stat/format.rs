@@ -141,11 +141,8 @@ fn value(letter: char, subject: &Subject<'_>) -> Option<Vec<u8>> {
         's' => attr.size.to_string(),
         't' => format!("{:x}", attr.rdev_major),
         'T' => format!("{:x}", attr.rdev_minor),
-        'r' => rustix::fs::makedev(attr.rdev_major, attr.rdev_minor).to_string(),
-        'R' => format!(
-            "{:x}",
-            rustix::fs::makedev(attr.rdev_major, attr.rdev_minor)
-        ),
+        'r' => device_number(attr).to_string(),
+        'R' => format!("{:x}", device_number(attr)),
         'u' => attr.uid.to_string(),
         'U' => accounts
             .user_name(attr.uid)
@@ -219,6 +216,12 @@ pub fn unescaped(text: &str) -> String {
         }
     }
     out
+}
+
+/// The number of a device as stat(2) of Linux has it.
+fn device_number(attr: &Attr) -> u64 {
+    let (major, minor) = (u64::from(attr.rdev_major), u64::from(attr.rdev_minor));
+    (major & !0xfff) << 32 | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (minor & 0xff)
 }
 
 #[cfg(test)]

@@ -4,14 +4,11 @@
 
 use super::image::{Engine, Image, NOT_FOUND, text};
 use super::{Debugger, Given, words};
-use crate::names::image::errno_text;
+use crate::names::image::host_error_text;
+use crate::system::{files, paths};
 use anyhow::{Result, anyhow, bail};
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use uext4::unstable::ondisk::Ino;
 use uext4::unstable::{FileSystem, InodeRef, NewNode, SetAttr};
 use uext4::{Caller, Errno, FileKind, NewKind, OpenOptions, TimeSet, XattrFlags};
@@ -100,11 +97,11 @@ pub fn write(debugger: &mut Debugger, given: &Given) -> Result<()> {
     debugger.writable(given)?;
     let [from, path] = given.exactly("write <native file> <new file>")?;
     let image = debugger.writable(given)?;
-    let why = |e: &std::io::Error| errno_text(Errno(e.raw_os_error().unwrap_or(Errno::EIO.0)));
-    let opened = File::open(Path::new(OsStr::from_bytes(from)));
+    let why = host_error_text;
+    let opened = File::open(paths::word(from.to_vec()));
     let (mut file, mode) = opened
         .and_then(|file| {
-            let mode = file.metadata()?.permissions().mode();
+            let mode = files::permissions(&file.metadata()?);
             Ok((file, mode))
         })
         .map_err(|e| {
@@ -115,7 +112,7 @@ pub fn write(debugger: &mut Debugger, given: &Given) -> Result<()> {
             )
         })?;
     let (dir, name) = parent(image, given, path)?;
-    let made = create(image, dir, name, (mode & 0o7777) as u16, NewKind::Regular);
+    let made = create(image, dir, name, mode, NewKind::Regular);
     let node = made.map_err(|e| failed(given, &e, "Ext2 file already exists"))?;
     debugger.out = format!("Allocated inode: {}\n", node.ino.0);
     let image = debugger.writable(given)?;
@@ -365,8 +362,8 @@ pub fn ea_set(debugger: &mut Debugger, given: &Given) -> Result<()> {
     let (path, name, value) = match (rest.as_slice(), file) {
         ([path, name, value], None) => (path, name, (*value).clone()),
         ([path, name], Some(file)) => {
-            let value = std::fs::read(OsStr::from_bytes(file)).map_err(|e| {
-                let why = errno_text(Errno(e.raw_os_error().unwrap_or(Errno::EIO.0)));
+            let value = std::fs::read(paths::word(file.to_vec())).map_err(|e| {
+                let why = host_error_text(&e);
                 anyhow!("{}: {why} while opening {}", given.called(), text(file))
             })?;
             (path, name, value)

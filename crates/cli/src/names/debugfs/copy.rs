@@ -3,18 +3,16 @@
 use super::image::{self, text};
 use super::{Debugger, Given};
 use crate::commands::dump::View;
-use crate::names::image::errno_text;
+use crate::names::image::host_error_text;
+use crate::system::{files, paths};
 use anyhow::{Result, anyhow, bail};
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-use uext4::Errno;
+use uext4::NewKind;
 use uext4::unstable::ondisk::{FileType, Ino, Inode, InodeFlags, Pblk};
-use uext4_mountd::to_stderr;
+use uext4_report::to_stderr;
 
 /// Bytes that are zeros, written at a time.
 const ZEROS: [u8; 4096] = [0; 4096];
@@ -110,12 +108,8 @@ fn to_file(view: &View, ino: Ino, inode: &Inode, file: &mut File) -> Result<()> 
     Ok(file.set_len(end)?)
 }
 
-fn errno(e: &std::io::Error) -> String {
-    errno_text(Errno(e.raw_os_error().unwrap_or(Errno::EIO.0)))
-}
-
-fn host(path: &[u8]) -> &Path {
-    Path::new(OsStr::from_bytes(path))
+fn host(path: &[u8]) -> PathBuf {
+    PathBuf::from(paths::word(path.to_vec()))
 }
 
 /// `cat`.
@@ -144,7 +138,7 @@ pub fn dump(debugger: &mut Debugger, given: &Given) -> Result<()> {
     let view = image.view()?;
     let inode = view.inode(ino)?.inode;
     let mut file = File::create(host(to)).map_err(|e| {
-        let (why, to) = (errno(&e), text(to));
+        let (why, to) = (host_error_text(&e), text(to));
         anyhow!(
             "{}: {why} while opening {to} for dump_inode",
             given.called()
@@ -152,7 +146,7 @@ pub fn dump(debugger: &mut Debugger, given: &Given) -> Result<()> {
     })?;
     to_file(view, ino, &inode, &mut file)?;
     if options.contains(&'p') {
-        keep_attributes(&inode, host(to));
+        keep_attributes(&inode, &host(to));
     }
     Ok(())
 }
@@ -163,19 +157,18 @@ fn keep_attributes(inode: &Inode, path: &Path) {
         if let Err(e) = done {
             to_stderr(format_args!(
                 "dump_file: {} while {what} {}",
-                errno(&e),
+                host_error_text(&e),
                 path.display()
             ));
         }
     };
     told(
         "changing ownership of",
-        chown(path, Some(inode.uid), Some(inode.gid)),
+        files::set_owner(path, inode.uid, inode.gid),
     );
-    let mode = std::fs::Permissions::from_mode(u32::from(inode.mode & 0o7777));
     told(
         "setting permissions of",
-        std::fs::set_permissions(path, mode),
+        files::set_mode(path, inode.mode & 0o7777),
     );
     let time = |t: uext4::unstable::ondisk::Timestamp| {
         let since = Duration::new(t.sec.max(0).cast_unsigned(), 0);
@@ -202,8 +195,13 @@ pub fn rdump(debugger: &mut Debugger, given: &Given) -> Result<()> {
     };
     let called = given.called();
     let to = host(to);
-    let there = std::fs::metadata(to)
-        .map_err(|e| anyhow!("{called}: {} while statting {}", errno(&e), to.display()))?;
+    let there = std::fs::metadata(&to).map_err(|e| {
+        anyhow!(
+            "{called}: {} while statting {}",
+            host_error_text(&e),
+            to.display()
+        )
+    })?;
     if !there.is_dir() {
         bail!("{called}: {} is not a directory", to.display());
     }
@@ -215,8 +213,8 @@ pub fn rdump(debugger: &mut Debugger, given: &Given) -> Result<()> {
             .split(|byte| *byte == b'/')
             .rfind(|name| !name.is_empty());
         let at = match name {
-            Some(name) if !name.starts_with(b"<") => to.join(OsStr::from_bytes(name)),
-            _ => to.to_owned(),
+            Some(name) if !name.starts_with(b"<") => to.join(paths::path(name)),
+            _ => to.clone(),
         };
         tree(view, ino, &at, 0)?;
     }
@@ -232,7 +230,7 @@ fn tree(view: &View, ino: Ino, to: &Path, depth: u32) -> Result<()> {
         if let Err(e) = &done {
             to_stderr(format_args!(
                 "rdump: {} while {what} {}",
-                errno(e),
+                host_error_text(e),
                 to.display()
             ));
         }
@@ -242,7 +240,8 @@ fn tree(view: &View, ino: Ino, to: &Path, depth: u32) -> Result<()> {
         FileType::Symlink => {
             let mut target = image::data(view, ino, &inode)?;
             target.truncate(usize::try_from(inode.size).unwrap_or(usize::MAX));
-            told("creating symlink", symlink(OsStr::from_bytes(&target), to));
+            let made = files::make(to, 0o777, NewKind::Symlink(&target));
+            told("creating symlink", made);
         }
         FileType::Regular => match File::create(to) {
             Ok(mut file) => {
@@ -266,7 +265,7 @@ fn tree(view: &View, ino: Ino, to: &Path, depth: u32) -> Result<()> {
                 let is_dots = matches!(&*entry.name, b"." | b"..");
                 let is_legal = !entry.name.is_empty() && !entry.name.contains(&b'/');
                 if entry.ino != 0 && !is_dots && is_legal {
-                    let below = to.join(OsStr::from_bytes(&entry.name));
+                    let below = to.join(paths::path(&entry.name));
                     if let Err(e) = tree(view, Ino(entry.ino), &below, depth + 1) {
                         to_stderr(format_args!("rdump: {}: {e:#}", below.display()));
                     }
@@ -286,7 +285,7 @@ fn tree(view: &View, ino: Ino, to: &Path, depth: u32) -> Result<()> {
 pub fn lcd(_: &mut Debugger, given: &Given) -> Result<()> {
     let [path] = given.exactly("lcd <native dir>")?;
     std::env::set_current_dir(host(path)).map_err(|e| {
-        let (why, path) = (errno(&e), text(path));
+        let (why, path) = (host_error_text(&e), text(path));
         anyhow!(
             "{}: {why} while trying to change native directory to {path}",
             given.called()

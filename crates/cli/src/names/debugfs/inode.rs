@@ -4,9 +4,9 @@ use super::image::{self, text};
 use super::{Debugger, Given, words};
 use crate::commands::dump::{NodeDump, RunDump, View, mapping_of};
 use crate::names::fields::time;
+use crate::system::paths;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fmt::Write;
-use std::os::unix::ffi::OsStrExt;
 use uext4::unstable::ondisk::{
     FileType, GroupFlags, Ino, Inode, InodeFlags, XattrArea, XattrEntry, XattrValue,
 };
@@ -544,8 +544,8 @@ pub fn ea_get(debugger: &mut Debugger, given: &Given) -> Result<()> {
         )
     })?;
     if let Some(file) = file {
-        let file = std::ffi::OsStr::from_bytes(file);
-        std::fs::write(file, &value).with_context(|| file.display().to_string())?;
+        let file = paths::word(file.to_vec());
+        std::fs::write(&file, &value).with_context(|| file.display().to_string())?;
         return Ok(());
     }
     debugger.out = match (bare, as_hex) {

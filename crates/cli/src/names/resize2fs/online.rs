@@ -2,20 +2,19 @@
 
 use super::super::{exit, image};
 use super::{parse_size, unit};
+use crate::diagnostics::host_errno;
 use crate::names::Program;
+use crate::system::mounts::{self, KernelMount, MountedImage};
 use anyhow::{Context, Result};
-use rustix::fs::{Mode, OFlags, ext4_ioc_resize_fs};
-use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use uext4_mountd::resize::MountedImage;
-use uext4_mountd::second_mount;
+use uext4::Errno;
 
 /// What has a file system mounted.
 enum Server {
     /// The kernel.
-    Kernel,
+    Kernel(KernelMount),
     /// A server of uext4.
     Ours,
 }
@@ -28,14 +27,14 @@ pub struct Mount {
 
 /// The mount of an image or a device, if it is mounted.
 pub fn find(image: &Path) -> Option<Mount> {
-    if let Some(dir) = second_mount::mounted_at(image) {
+    if let Some(dir) = mounts::mounted_at(image) {
         let server = Server::Ours;
         return Some(Mount { dir, server });
     }
-    let found = image::kernel_mount(image);
-    found.map(|entry| Mount {
-        dir: entry.dir,
-        server: Server::Kernel,
+    let found = KernelMount::of(image);
+    found.map(|mount| Mount {
+        dir: mount.dir().to_owned(),
+        server: Server::Kernel(mount),
     })
 }
 
@@ -58,7 +57,7 @@ impl Mount {
         } / block_size;
         let unit = unit(block_size);
         if !minimum && wanted == before {
-            uext4_mountd::to_stderr(format_args!(
+            uext4_report::to_stderr(format_args!(
                 "The filesystem is already {before} ({unit}) blocks long.  Nothing to do!\n"
             ));
             return Ok(0);
@@ -73,8 +72,8 @@ impl Mount {
                 format!("{}: On-line shrinking not supported", program.name),
             ));
         }
-        match self.server {
-            Server::Kernel => self.grow_by_kernel(wanted)?,
+        match &self.server {
+            Server::Kernel(mount) => self.grow_by_kernel(mount, wanted)?,
             Server::Ours => {
                 let mounted = MountedImage::at(&self.dir)?;
                 mounted.grow(wanted)?;
@@ -89,11 +88,11 @@ impl Mount {
         Ok(0)
     }
 
-    fn grow_by_kernel(&self, blocks: u64) -> Result<()> {
-        let dir = rustix::fs::open(&self.dir, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-        let grown = dir.and_then(|dir| ext4_ioc_resize_fs(dir, blocks));
-        match grown {
-            Err(Errno::PERM) => Err(exit(1, "resize2fs: Permission denied to resize filesystem")),
+    fn grow_by_kernel(&self, mount: &KernelMount, blocks: u64) -> Result<()> {
+        match mount.grow(blocks) {
+            Err(e) if host_errno(&e) == Some(Errno::EPERM) => {
+                Err(exit(1, "resize2fs: Permission denied to resize filesystem"))
+            }
             grown => grown.with_context(|| {
                 format!("{}: the kernel can't make it larger", self.dir.display())
             }),

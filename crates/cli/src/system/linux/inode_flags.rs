@@ -1,18 +1,19 @@
 //! The flags of files of the host, as the kernel has them.
 
 use rustix::fs::{IFlags, Mode, OFlags, ioctl_getflags, ioctl_setflags};
-use rustix::io::{Errno, Result};
-use std::ffi::OsString;
+use rustix::io::Errno as HostErrno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use uext4::Errno;
 use uext4::unstable::ondisk::InodeFlags;
 use uext4_mountd::host_attributes;
+
+type Result<T> = std::result::Result<T, Errno>;
 
 /// A file of the host.
 pub struct HostFile {
     file: OwnedFd,
-    /// Whether it is a directory.
-    pub is_dir: bool,
+    is_dir: bool,
 }
 
 impl HostFile {
@@ -23,11 +24,16 @@ impl HostFile {
     pub fn open(path: &Path, is_dir: bool, is_file: bool) -> Result<HostFile> {
         if !is_dir && !is_file {
             // Opening a device or a pipe has effects.
-            return Err(Errno::OPNOTSUPP);
+            return Err(Errno::EOPNOTSUPP);
         }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::open(path, flags, Mode::empty())?;
+        let file = rustix::fs::open(path, flags, Mode::empty()).map_err(errno)?;
         Ok(HostFile { file, is_dir })
+    }
+
+    /// Whether it is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.is_dir
     }
 
     /// Its flags.
@@ -35,7 +41,7 @@ impl HostFile {
     /// # Errors
     /// The file system has none.
     pub fn flags(&self) -> Result<InodeFlags> {
-        let flags = ioctl_getflags(&self.file).map_err(unsupported)?;
+        let flags = ioctl_getflags(&self.file).map_err(errno)?;
         Ok(InodeFlags::from_bits_retain(flags.bits()))
     }
 
@@ -44,7 +50,7 @@ impl HostFile {
     /// # Errors
     /// The file system does not have one; the caller may not change it.
     pub fn set_flags(&self, flags: InodeFlags) -> Result<()> {
-        ioctl_setflags(&self.file, IFlags::from_bits_retain(flags.bits())).map_err(unsupported)
+        ioctl_setflags(&self.file, IFlags::from_bits_retain(flags.bits())).map_err(errno)
     }
 
     /// Its project.
@@ -52,7 +58,7 @@ impl HostFile {
     /// # Errors
     /// The file system has none.
     pub fn project(&self) -> Result<u32> {
-        host_attributes::project(self.file.as_fd()).map_err(unsupported)
+        host_attributes::project(self.file.as_fd()).map_err(errno)
     }
 
     /// Changes its project.
@@ -60,7 +66,7 @@ impl HostFile {
     /// # Errors
     /// The file system has none; the caller may not change it.
     pub fn set_project(&self, project: u32) -> Result<()> {
-        host_attributes::set_project(self.file.as_fd(), project).map_err(unsupported)
+        host_attributes::set_project(self.file.as_fd(), project).map_err(errno)
     }
 
     /// Its generation.
@@ -68,7 +74,7 @@ impl HostFile {
     /// # Errors
     /// The file system has none.
     pub fn generation(&self) -> Result<u32> {
-        host_attributes::generation(self.file.as_fd()).map_err(unsupported)
+        host_attributes::generation(self.file.as_fd()).map_err(errno)
     }
 
     /// Changes its generation.
@@ -76,31 +82,14 @@ impl HostFile {
     /// # Errors
     /// The file system has none; the caller may not change it.
     pub fn set_generation(&self, generation: u32) -> Result<()> {
-        host_attributes::set_generation(self.file.as_fd(), generation).map_err(unsupported)
+        host_attributes::set_generation(self.file.as_fd(), generation).map_err(errno)
     }
 }
 
-fn unsupported(errno: Errno) -> Errno {
-    match errno {
-        Errno::NOTTY => Errno::OPNOTSUPP,
-        errno => errno,
+/// The number of an error; of an ioctl that the file system does not have, that it is not supported.
+pub fn errno(e: HostErrno) -> Errno {
+    match e {
+        HostErrno::NOTTY => Errno::EOPNOTSUPP,
+        e => Errno(e.raw_os_error()),
     }
-}
-
-/// The text of an error as strerror(3) has it.
-pub fn text(errno: Errno) -> String {
-    super::image::errno_text(uext4::Errno(errno.raw_os_error()))
-}
-
-/// The names in a directory, in order.
-///
-/// # Errors
-/// It can't be read.
-pub fn names(dir: &Path) -> std::io::Result<Vec<OsString>> {
-    let names: std::io::Result<Vec<OsString>> = std::fs::read_dir(dir)?
-        .map(|entry| Ok(entry?.file_name()))
-        .collect();
-    let mut names = names?;
-    names.sort();
-    Ok(names)
 }

@@ -1,8 +1,7 @@
 //! Log messages, and spans if they are asked for, as lines of text: a server sends them to the monitor, the only process
 //! that it can reach; a command prints them.
 
-use crate::failure::Failure;
-use crate::log::Severity;
+use crate::line::Severity;
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,6 +26,18 @@ pub fn level_asked_for() -> Option<LevelFilter> {
     let level = level.ok().and_then(|level| level.parse().ok());
     Some(level.unwrap_or(LevelFilter::DEBUG))
 }
+
+/// The process has a subscriber already.
+#[derive(Clone, Copy, Debug)]
+pub struct AlreadyInstalled;
+
+impl fmt::Display for AlreadyInstalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("log messages of this process are reported elsewhere already")
+    }
+}
+
+impl std::error::Error for AlreadyInstalled {}
 
 /// Passes lines to `sink`.
 pub struct Reporter<S> {
@@ -89,8 +100,8 @@ impl<S: Fn(Severity, String) + Send + Sync + 'static> Reporter<S> {
     ///
     /// # Errors
     /// The process already has a subscriber.
-    pub fn install(self) -> Result<(), Failure> {
-        tracing::subscriber::set_global_default(self).map_err(Failure::new)
+    pub fn install(self) -> Result<(), AlreadyInstalled> {
+        tracing::subscriber::set_global_default(self).map_err(|_| AlreadyInstalled)
     }
 }
 

@@ -1,12 +1,14 @@
 //! The files of an image that is mounted here, through its mount.
 
-use super::{Endpoint, Found, Source, host};
 use crate::diagnostics;
+use crate::endpoint::{Endpoint, Found, Source, host};
 use crate::location::InImage;
+use crate::system::files;
 use anyhow::Result;
 use rustix::fs::{CWD, Mode, OFlags, RawDir, ResolveFlags};
 use rustix::io::Errno as HostErrno;
 use std::fs::File;
+use std::io;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 
@@ -38,6 +40,10 @@ impl Mounted {
     }
 
     fn fail(&self, path: &Path, e: HostErrno) -> anyhow::Error {
+        self.fail_with(path, e.into())
+    }
+
+    fn fail_with(&self, path: &Path, e: io::Error) -> anyhow::Error {
         diagnostics::on_host(Path::new(&self.display(path)), e)
     }
 }
@@ -69,7 +75,7 @@ impl Endpoint for Mounted {
         let found = file.metadata();
         let found = found.map_err(|e| diagnostics::on_host(Path::new(&self.display(path)), e))?;
         Ok(Some(Found {
-            attr: host::attr(&found),
+            attr: files::attr(&found),
             dev: 0,
         }))
     }
@@ -110,7 +116,7 @@ impl Endpoint for Mounted {
             // A link, or what only its owner may read.
             Err(HostErrno::LOOP | HostErrno::ACCESS | HostErrno::NXIO) => Ok(Vec::new()),
             Err(e) => Err(self.fail(path, e)),
-            Ok(file) => host::xattrs(&file).map_err(|e| self.fail(path, e)),
+            Ok(file) => files::xattrs_of_open(&file).map_err(|e| self.fail_with(path, e)),
         }
     }
 }

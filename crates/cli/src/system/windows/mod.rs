@@ -1,0 +1,6 @@
+//! Windows.
+
+pub mod files;
+pub mod paths;
+pub mod process;
+pub mod signals;
