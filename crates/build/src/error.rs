@@ -166,7 +166,6 @@ impl MkfsError {
         }
     }
 
-    #[cfg(target_os = "linux")]
     pub(crate) fn line(path: &std::path::Path, line: usize, what: impl Into<String>) -> MkfsError {
         MkfsError::Line {
             path: path.to_owned(),

@@ -20,7 +20,6 @@ pub struct FsVerityFile {
 }
 
 /// Whether trees are made as these are.
-#[cfg(target_os = "linux")]
 pub(crate) fn is_made(verity: &FsVerity) -> bool {
     verity.algorithm == uext4_ondisk::HashAlgorithm::Sha256 && verity.block_bytes as usize == BLOCK
 }

@@ -45,13 +45,13 @@ mod extents;
 mod features;
 mod fs_verity;
 mod group;
+pub mod host_names;
 mod id_range;
 mod input;
 mod itable;
 mod layout;
 mod mapping;
 mod measure;
-#[cfg(target_os = "linux")]
 mod metadata;
 mod options;
 mod parallel;
@@ -63,15 +63,13 @@ mod report;
 mod source;
 mod space;
 mod system;
-#[cfg_attr(
-    not(target_os = "linux"),
-    expect(dead_code, reason = "no tree is read there")
-)]
 mod tree;
 mod tree_source;
 mod usage;
 mod verity;
 mod verity_files;
+#[cfg(any(windows, test))]
+mod windows_names;
 mod write;
 mod xattrs;
 

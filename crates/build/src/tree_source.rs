@@ -161,13 +161,11 @@ impl NamedTree {
         &self.name
     }
 
-    #[cfg(target_os = "linux")]
     pub(crate) fn tree(&self) -> &dyn TreeSource {
         &*self.tree
     }
 
     /// An error of reading it.
-    #[cfg(target_os = "linux")]
     pub(crate) fn failed(&self, e: io::Error) -> crate::MkfsError {
         crate::MkfsError::tree("read", self.name.clone(), e)
     }

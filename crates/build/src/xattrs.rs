@@ -1,11 +1,8 @@
 //! Extended attributes: in the form of the disk, divided between inode and block.
 
-#[cfg(target_os = "linux")]
 use std::borrow::Cow;
 
-use uext4_ondisk::XattrList;
-#[cfg(target_os = "linux")]
-use uext4_ondisk::{XattrIndex, acl_decode_xattr, acl_encode_disk};
+use uext4_ondisk::{XattrIndex, XattrList, acl_decode_xattr, acl_encode_disk};
 
 /// Attributes of an inode, divided.
 #[derive(Clone, Debug, Default)]
@@ -44,11 +41,9 @@ pub(crate) fn divide(
 }
 
 /// Front of the name, rest of the name, value.
-#[cfg(target_os = "linux")]
 pub(crate) type OnDisk<'a> = (XattrIndex, &'a [u8], Cow<'a, [u8]>);
 
 /// An attribute in the form it has on disk; `None` if ext4 would not show it.
-#[cfg(target_os = "linux")]
 pub(crate) fn on_disk<'a>(name: &'a [u8], value: &'a [u8]) -> Option<OnDisk<'a>> {
     let (index, rest) = XattrIndex::split_name(name)?;
     match index {
@@ -83,7 +78,6 @@ mod tests {
         assert!(divide(&list, 256, 32, 4096).is_none());
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
     fn keeps_what_ext4_shows() {
         assert!(on_disk(b"btrfs.compression", b"zstd").is_none());

@@ -17,6 +17,8 @@ pub use crate::repair::{
 #[cfg(target_os = "linux")]
 pub use uext4_block::{HostExtent, HostExtentsOf, LatencyDevice, host_extents};
 pub use uext4_block::{RemoteAddress, errno_of, images_of};
+/// Names and paths of the host as bytes.
+pub use uext4_build::host_names;
 #[cfg(target_os = "linux")]
 pub use uext4_build::subordinate_ids;
 pub use uext4_build::{

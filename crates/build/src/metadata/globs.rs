@@ -1,8 +1,5 @@
 //! Patterns of paths and names, as `--exclude` and manifests have them.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-
 use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::error::{MkfsError, Result};
@@ -93,7 +90,7 @@ impl Builder {
 }
 
 fn candidate(bytes: &[u8]) -> Candidate<'_> {
-    Candidate::new(OsStr::from_bytes(bytes))
+    Candidate::from_bytes(bytes)
 }
 
 fn last_name(path: &[u8]) -> &[u8] {

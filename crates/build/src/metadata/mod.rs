@@ -7,7 +7,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`globs`] | patterns of paths and names |
-//! | [`id_map`] | owners of the host and of the image |
+//! | [`id_map`], `subordinate_ids` | owners of the host and of the image |
 //! | [`rule`] | what a line of a manifest says |
 //! | [`manifest`], [`mtree`] | lines, in the two formats of a manifest |
 //! | [`contexts`] | labels of SELinux |
@@ -26,13 +26,16 @@ mod id_map;
 mod manifest;
 mod mtree;
 mod rule;
+#[cfg(target_os = "linux")]
+mod subordinate_ids;
 mod xattr_lists;
 
 pub(crate) use apply::describe;
 pub(crate) use globs::Excluded;
-pub use id_map::subordinate_ids;
 pub(crate) use manifest::Manifest;
 pub(crate) use rule::{Made, Rule, Target};
+#[cfg(target_os = "linux")]
+pub use subordinate_ids::subordinate_ids;
 
 /// All of a file or pipe of the host that an option names.
 ///

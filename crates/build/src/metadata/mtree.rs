@@ -4,10 +4,10 @@
 //! or only check a file that is there, change nothing.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 
 use uext4_ondisk::{DevNo, Timestamp};
+
+use crate::input::path_of;
 
 use super::rule::{Made, Rule, Target, Wrong, device, link_target, mode, number, path};
 
@@ -173,7 +173,7 @@ fn made(keywords: &Keywords) -> std::result::Result<Option<Made>, Wrong> {
         Some(b"dir") => Made::Directory,
         Some(b"file") => {
             let from = get(b"contents").or(get(b"content")).map(decoded);
-            Made::File(from.map(|from| OsStr::from_bytes(&from).into()))
+            Made::File(from.map(|from| path_of(&from)))
         }
         Some(b"link") => {
             let target = get(b"link").ok_or("a link needs link=")?;

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use super::files::{HostFiles, Root};
 use super::part::{Store, Stored};
+use super::{HostFiles, Root};
 use crate::error::{MkfsError, Result, shown_name};
 use crate::tree::{Kind, NodeId, Segment, Tree};
 use crate::tree_source::NamedTree;

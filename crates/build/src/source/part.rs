@@ -2,10 +2,10 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::positioned::{read_at, read_exact_at};
 use crate::tree::Segment;
 
 /// A file of the host.
@@ -26,7 +26,19 @@ pub(crate) struct Closed {
 /// What is different in another file, and in one that was written to.
 type State = (u64, u64, u64, i64, i64);
 
+/// What `std` knows of a file that others may write.
+#[cfg(not(unix))]
 fn state(metadata: &Metadata) -> State {
+    let modified = metadata.modified().ok();
+    let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    let since = since.unwrap_or_default();
+    let (sec, nsec) = (since.as_secs().cast_signed(), since.subsec_nanos().into());
+    (0, 0, metadata.len(), sec, nsec)
+}
+
+#[cfg(unix)]
+fn state(metadata: &Metadata) -> State {
+    use std::os::unix::fs::MetadataExt;
     (
         metadata.dev(),
         metadata.ino(),
@@ -78,7 +90,7 @@ impl Stored<'_> {
             let (start, stop) = (segment.start.max(from), segment.end.min(end));
             let part = &mut bytes[(start - from) as usize..(stop - from) as usize];
             let at = self.at + before + (start - segment.start);
-            self.file.read_exact_at(part, at)?;
+            read_exact_at(self.file, part, at)?;
         }
         Ok(len)
     }
@@ -176,7 +188,7 @@ impl Read for Part {
         };
         let file = &*self.open.insert(file);
         let n = match &self.holes {
-            None => file.read_at(&mut bytes[..most], self.at + self.position)?,
+            None => read_at(file, &mut bytes[..most], self.at + self.position)?,
             Some(holes) => {
                 let stored = Stored {
                     file,

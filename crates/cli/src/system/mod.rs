@@ -23,10 +23,6 @@ mod linux;
 mod unix;
 #[cfg(windows)]
 mod windows;
-#[cfg(all(test, not(windows)))]
-#[allow(dead_code, reason = "its tests are about strings, and run anywhere")]
-#[path = "windows/paths.rs"]
-mod windows_paths;
 
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::{confinement, host_extents, inode_flags, mounts, users};

@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use crate::source::positioned::write_all_at;
 
 /// Bytes that are written at once.
 const BUFFER: usize = 1 << 20;
@@ -63,7 +64,7 @@ impl Spool {
     }
 
     fn put(&self, bytes: &[u8]) -> io::Result<()> {
-        let written = self.file.write_all_at(bytes, self.written);
+        let written = write_all_at(&self.file, bytes, self.written);
         written.map_err(|e| SpoolError::of(&self.dir, e))
     }
 }
@@ -94,6 +95,7 @@ impl Write for Spool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::positioned::read_exact_at;
 
     #[test]
     fn positions_are_those_of_the_bytes() {
@@ -113,7 +115,7 @@ mod tests {
         let file = spool.file().unwrap();
         for (part, at) in parts.iter().zip(places) {
             let mut bytes = vec![0; part.len()];
-            file.read_exact_at(&mut bytes, at).unwrap();
+            read_exact_at(&file, &mut bytes, at).unwrap();
             assert_eq!(bytes, *part);
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -1,21 +1,12 @@
 //! Names and paths as bytes, which they are.
 
-use std::borrow::Cow;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// The bytes of a path or a name.
-pub fn bytes(path: &(impl AsRef<OsStr> + ?Sized)) -> Cow<'_, [u8]> {
-    Cow::Borrowed(path.as_ref().as_bytes())
-}
+pub use uext4::unstable::host_names::{bytes, path};
 
-/// The path, or the name, that has these bytes.
-pub fn path(bytes: &[u8]) -> Cow<'_, Path> {
-    Cow::Borrowed(Path::new(OsStr::from_bytes(bytes)))
-}
-
-/// The same, of bytes that nothing else needs.
+/// The path that has these bytes, which nothing else needs.
 pub fn path_buf(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
