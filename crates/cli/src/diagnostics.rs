@@ -53,7 +53,9 @@ fn without_numbers(mut text: &str) -> String {
 
 /// The number on Linux of an error of the host, if it has one.
 pub fn host_errno(e: &io::Error) -> Option<Errno> {
-    errno_of(e).map(Errno)
+    let errno = errno_of(e).map(Errno);
+    // One that Linux does not have is better described by the host.
+    errno.filter(|errno| cfg!(target_os = "linux") || errno.name() != "EUNKNOWN")
 }
 
 /// Whether writing to standard output failed.
@@ -94,7 +96,7 @@ pub fn in_image(at: &InImage, e: Error) -> anyhow::Error {
     let hint = match e.errno() {
         Errno::ENOENT => match at.path.file_name() {
             Some(name) => {
-                let name = quoted(name.as_encoded_bytes());
+                let name = quoted(paths::bytes(name));
                 let root = quoted(format!("{image}:/"));
                 format!("; `uext4 find {root} -name {name}` searches the whole image")
             }

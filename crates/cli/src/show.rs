@@ -1,5 +1,6 @@
 //! Files as text and as JSON.
 
+use crate::system::paths;
 use crate::{mode, time_format};
 use comfy_table::Table;
 use serde::Serialize;
@@ -36,6 +37,11 @@ fn printable_bytes(bytes: &[u8]) -> Vec<u8> {
 /// The path of an image in a line of text.
 pub fn image(path: &Path) -> String {
     printable(&path.display().to_string()).into_owned()
+}
+
+/// A path in an image, without what could control a terminal.
+pub fn path_inside(path: &Path) -> String {
+    printable(&paths::shown(path).to_string()).into_owned()
 }
 
 /// Says something on standard error, in one line.

@@ -29,7 +29,29 @@ pub struct UndoPlace {
 #[derive(Debug)]
 struct OpenPlace {
     file: File,
-    dir: File,
+    dir: Dir,
+}
+
+/// The directory of a file, where making its name durable takes one.
+#[derive(Debug)]
+struct Dir(Option<File>);
+
+impl Dir {
+    /// Windows has no such call, and opens no directory as a file.
+    fn open(path: &Path) -> io::Result<Dir> {
+        match cfg!(unix) {
+            true => Ok(Dir(Some(File::open(path)?))),
+            false => Ok(Dir(None)),
+        }
+    }
+
+    fn try_clone(&self) -> io::Result<Dir> {
+        Ok(Dir(self.0.as_ref().map(File::try_clone).transpose()?))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.as_ref().map_or(Ok(()), File::sync_all)
+    }
 }
 
 impl UndoPlace {
@@ -66,7 +88,7 @@ impl OpenPlace {
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         Ok(OpenPlace {
             file: open.open(path)?,
-            dir: File::open(dir.unwrap_or(Path::new(".")))?,
+            dir: Dir::open(dir.unwrap_or(Path::new(".")))?,
         })
     }
 
@@ -177,7 +199,7 @@ impl<'p> UndoFile<'p> {
         out.flush().map_err(&failed)?;
         drop(out);
         file.sync_all().map_err(&failed)?;
-        dir.sync_all().map_err(&failed)?;
+        dir.sync().map_err(&failed)?;
         Ok(UndoFile {
             path,
             file,

@@ -21,9 +21,9 @@ pub(crate) fn write<T>(
     len: u64,
     write: impl FnOnce(Arc<FileDevice>) -> Result<T, MkfsError>,
 ) -> Result<T, MkfsError> {
-    match File::open(path) {
-        Ok(file) if holds_data(&file) => replace(path, len, write),
-        Ok(_) => fill(path, len, write),
+    match File::open(path).map(|file| holds_data(&file)) {
+        Ok(true) => replace(path, len, write),
+        Ok(false) => fill(path, len, write),
         // A file of which nothing can be read may hold anything.
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(open_error(path, e)),
         Err(_) => {
@@ -58,14 +58,27 @@ fn replace<T>(
     let old = FileDevice::open(&path, &DeviceOptions::read_write())?;
     let beside = Made::beside(&path).map_err(fail)?;
     let written = fill(beside.path(), len, write)?;
+    // Windows replaces no file that is open.
+    let old = Some(old).filter(|_| cfg!(not(windows)));
     fs::rename(beside.path(), &path).map_err(fail)?;
     beside.keep();
     drop(old);
     if let Some(dir) = path.parent() {
-        let synced = File::open(dir).and_then(|dir| dir.sync_all());
-        synced.map_err(|e| open_error(dir, e))?;
+        sync_names(dir).map_err(|e| open_error(dir, e))?;
     }
     Ok(written)
+}
+
+/// Makes the names in a directory durable.
+#[cfg(unix)]
+fn sync_names(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Nothing: the file system does it, and a directory is not opened as a file.
+#[cfg(not(unix))]
+fn sync_names(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 /// A file that was made, and is removed unless it is kept.

@@ -168,7 +168,7 @@ fn make(args: &Args, image: &Arc<Image>, target: &Path, link: &InImage) -> Resul
         };
         fs.symlink(paths::bytes(&held), paths::bytes(&link.path))
             .map_err(fail)?;
-        (held.display().to_string(), "->")
+        (paths::shown(&held).to_string(), "->")
     } else {
         let original = match args.logical {
             true => image.resolve(target)?,

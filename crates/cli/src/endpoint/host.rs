@@ -25,10 +25,10 @@ struct Open {
 /// A pipe or a device that is read or written from one byte to the next, open.
 struct Stream(Open);
 
-/// Standard output, which is written from where it is.
+/// Standard output, which is written from where it is; a name on every system.
 pub const STDOUT: &str = "/dev/stdout";
 
-/// Standard input, which is read as it was opened.
+/// Standard input, which is read as it was opened; a name on every system.
 pub const STDIN: &str = "/dev/stdin";
 
 /// How long until a FIFO without a reader is tried again.
@@ -191,13 +191,8 @@ impl Endpoint for Host {
     }
 
     fn find(&self, path: &Path, follow: bool) -> Result<Option<Found>> {
-        let metadata = if follow {
-            fs::metadata(path)
-        } else {
-            fs::symlink_metadata(path)
-        };
-        match metadata {
-            Ok(m) => Ok(Some(files::found(path, &m))),
+        match files::find(path, follow) {
+            Ok(found) => Ok(Some(found)),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             Err(e) => Err(diagnostics::on_host(path, e)),
         }

@@ -285,7 +285,7 @@ fn list(image: &Path, report: &CheckReport, level: FaultLevel, paths: &Paths) ->
     let mut out = std::io::stdout().lock();
     let name = show::image(image);
     for fault in found {
-        let path = path_of(fault, paths).map(|path| format!(":{}", show::image(path)));
+        let path = path_of(fault, paths).map(|path| format!(":{}", show::path_inside(path)));
         writeln!(out, "{name}{}: {mark}{fault}", path.unwrap_or_default())?;
     }
     let unnamed = total - found.len() as u64;

@@ -166,7 +166,8 @@ pub fn text(image: &Path, plan: &RepairPlan) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let name = show::image(image);
     for decision in &plan.decisions {
-        let path = path_of(&decision.fault, &paths).map(|path| format!(":{}", show::image(path)));
+        let path =
+            path_of(&decision.fault, &paths).map(|path| format!(":{}", show::path_inside(path)));
         writeln!(
             out,
             "{name}{}: {}",

@@ -120,8 +120,8 @@ fn find(args: &Args, text: &str) -> Result<Ino> {
 
 /// The number that a directory has for a name, of an inode that cannot be read.
 fn named(fs: &Filesystem, path: &Path) -> Option<Ino> {
-    let name = path.file_name()?.as_encoded_bytes();
+    let name = paths::bytes(path.file_name()?);
     let entries = fs.read_dir(paths::bytes(&path.parent()?)).ok()?;
-    let entry = entries.flatten().find(|entry| entry.name() == name)?;
+    let entry = entries.flatten().find(|entry| entry.name() == &*name)?;
     Some(Ino(u32::try_from(entry.ino()).ok()?))
 }

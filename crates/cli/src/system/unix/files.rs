@@ -55,12 +55,19 @@ pub fn kind_of_open(file: &File) -> io::Result<FileKind> {
     Ok(kind(&file.metadata()?))
 }
 
-/// A file as it was found.
-pub fn found(_: &Path, m: &Metadata) -> Found {
-    Found {
-        attr: attr(m),
+/// What is there, behind links too if they are to be followed.
+///
+/// # Errors
+/// The host's.
+pub fn find(path: &Path, follow: bool) -> io::Result<Found> {
+    let m = match follow {
+        true => fs::metadata(path)?,
+        false => fs::symlink_metadata(path)?,
+    };
+    Ok(Found {
+        attr: attr(&m),
         dev: m.dev(),
-    }
+    })
 }
 
 /// Where files last that are not beside an image.

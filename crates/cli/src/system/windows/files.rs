@@ -1,7 +1,7 @@
 //! Files of the host: files and directories, and symbolic links to be read. What an image has besides is of no kind that Windows
 //! keeps. Owners are root, and permission is to read and to write, or only to read.
 
-use crate::endpoint::Found;
+use crate::endpoint::{Found, STDIN, STDOUT};
 use std::fs::{self, File, FileTimes, FileType, Metadata, OpenOptions};
 use std::io;
 use std::os::windows::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -51,12 +51,18 @@ pub fn kind(m: &Metadata) -> FileKind {
     }
 }
 
-/// What an open file is; what has no attributes is a pipe or a console.
+/// What an open file is; of what is no file of a disk, or has no attributes, a pipe.
 ///
 /// # Errors
 /// None.
-pub fn kind_of_open(file: &File) -> io::Result<FileKind> {
-    Ok(file.metadata().map_or(FileKind::Fifo, |m| kind(&m)))
+pub fn kind_of_open(open: &File) -> io::Result<FileKind> {
+    Ok(metadata_of_open(open).map_or(FileKind::Fifo, |m| kind(&m)))
+}
+
+/// The attributes of a file of a disk.
+fn metadata_of_open(open: &File) -> Option<Metadata> {
+    let is_disk = file::typ(open).is_ok_and(|kind| kind.is_disk());
+    open.metadata().ok().filter(|_| is_disk)
 }
 
 /// The device and the number of a file, which no other has.
@@ -65,9 +71,22 @@ pub fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((there.volume_serial_number(), there.file_index()))
 }
 
-/// A file as it was found.
-pub fn found(path: &Path, m: &Metadata) -> Found {
-    let mut attr = attr(m);
+/// What is there, behind links too if they are to be followed.
+///
+/// # Errors
+/// The host's.
+pub fn find(path: &Path, follow: bool) -> io::Result<Found> {
+    if path == Path::new(STDIN) {
+        return find_open(&stdin()?);
+    }
+    if path == Path::new(STDOUT) {
+        return find_open(&stdout()?);
+    }
+    let m = match follow {
+        true => fs::metadata(path)?,
+        false => fs::symlink_metadata(path)?,
+    };
+    let mut attr = attr(&m);
     let handle = Handle::from_path_any(path).ok();
     let there = handle.filter(|_| attr.kind != FileKind::Symlink);
     let there = there.and_then(|handle| file::information(handle).ok());
@@ -75,10 +94,24 @@ pub fn found(path: &Path, m: &Metadata) -> Found {
         attr.ino = there.file_index();
         attr.nlink = u32::try_from(there.number_of_links()).unwrap_or(u32::MAX);
     }
-    Found {
+    Ok(Found {
         attr,
         dev: there.map_or(0, |there| there.volume_serial_number()),
-    }
+    })
+}
+
+/// An open file as it was found.
+fn find_open(open: &File) -> io::Result<Found> {
+    let attr = match metadata_of_open(open) {
+        Some(m) => attr(&m),
+        None => Attr {
+            kind: FileKind::Fifo,
+            size: 0,
+            blocks: 0,
+            ..attr(&fs::metadata(std::env::temp_dir())?)
+        },
+    };
+    Ok(Found { attr, dev: 0 })
 }
 
 /// Attributes as an image has them.
