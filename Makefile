@@ -40,7 +40,8 @@
 # make mutants  changes the journal, allocators, orphans, recovery, extents, rename and errors in one way after the other, until a test fails;
 #               continues where the results end; MUTANTS_SECONDS, half an hour, and a quarter more with its build
 # make guest    images of a Debian system, of an archive, of layers and with dm-verity, boot in a QEMU guest, which it installs; about ten minutes
-# make nightly  the tests at full length: the fault sweep, the whole matrix, the benchmarks' own, make conflicts, regress, guest, crash, soak, explore,
+# make windows  uext4.exe under Wine: images, trees and archives in and out, beside e2fsck and debugfs; it installs Wine and mingw-w64; about four minutes
+# make nightly  the tests at full length: the fault sweep, the whole matrix, the benchmarks' own, make conflicts, regress, guest, windows, crash, soak, explore,
 #               simulate, fuzz and age, sanitizers;
 #               about six hours
 # make docs     regenerates docs/LOCKING.md, docs/HABITS.md and the evidence in docs/TESTING.md; about a minute
@@ -64,7 +65,7 @@ PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny api install install-e2fsprogs-names dist dist-check demo test python go test-remote page check crash explore guest nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs site setup
+.PHONY: quick deny api install install-e2fsprogs-names dist dist-check demo test python go test-remote page check crash explore guest windows nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs site setup
 
 setup:
 	@tools/setup.sh
@@ -141,6 +142,9 @@ guest:
 	@tools/setup.sh guest
 	UEXT4_GUEST=1 cargo test --release -p uext4-testkit --test guest -- --nocapture --test-threads=1
 
+windows: setup
+	@tools/windows.sh
+
 nightly: setup
 	rm -f crates/testkit/results/faults.jsonl
 	UEXT4_FAULT_SWEEP=1 UEXT4_RESULTS=$(CURDIR)/crates/testkit/results/faults.jsonl \
@@ -156,7 +160,7 @@ nightly: setup
 	ALWAYS=1 $(MAKE) deny api
 	$(MAKE) dist dist-check
 	cargo test --release -p uext4-bench
-	$(MAKE) site conflicts regress guest crash soak explore simulate fuzz age tsan asan miri
+	$(MAKE) site conflicts regress guest windows crash soak explore simulate fuzz age tsan asan miri
 
 bench: setup
 	$(BUILD_BENCH)

@@ -57,5 +57,5 @@ for triple in aarch64-unknown-linux-gnu x86_64-pc-windows-gnu aarch64-apple-darw
   fi
   echo "api: cargo check --target $triple"
   # Nothing is linked, so that C in dependencies needs no compiler for the target.
-  env "CC_${triple//-/_}=true" "AR_${triple//-/_}=true" RUSTFLAGS="-D warnings" cargo check -q -p uext4 --target "$triple"
+  env "CC_${triple//-/_}=true" "AR_${triple//-/_}=true" RUSTFLAGS="-D warnings" cargo check -q -p uext4 -p uext4-cli --target "$triple"
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests and the demo compare with, and prints which; nothing where they are there.
-# usage: setup.sh [page|guest|remote]   page: Chromium, which only `make page` uses; guest: QEMU and mmdebstrap, for `make guest`;
-#   remote: Ceph, for `make test-remote`
+# usage: setup.sh [page|guest|remote|windows]   page: Chromium, which only `make page` uses; guest: QEMU and mmdebstrap, for `make guest`;
+#   remote: Ceph, for `make test-remote`; windows: mingw-w64 and Wine, for `make windows`
 set -euo pipefail
 missing=()
 command -v mke2fs >/dev/null && command -v e2fsck >/dev/null && command -v debugfs >/dev/null || missing+=(e2fsprogs)
@@ -31,6 +31,10 @@ command -v mkfs.btrfs >/dev/null || [ -x /usr/sbin/mkfs.btrfs ] || missing+=(btr
 command -v unshare >/dev/null || missing+=(util-linux)
 if [ "${1-}" = page ]; then
   command -v chromium >/dev/null || missing+=(chromium)
+fi
+if [ "${1-}" = windows ]; then
+  command -v x86_64-w64-mingw32-gcc >/dev/null || missing+=(gcc-mingw-w64-x86-64-posix)
+  [ -x /usr/lib/wine/wine64 ] || command -v wine >/dev/null || missing+=(wine64)
 fi
 if [ "${1-}" = guest ]; then
   command -v qemu-system-x86_64 >/dev/null || missing+=(qemu-system-x86)
