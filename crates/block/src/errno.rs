@@ -69,7 +69,6 @@ mod tests {
         for (code, of_kind, kind) in known {
             let same = io::Error::from_raw_os_error(of_kind).kind();
             assert_eq!(same, kind, "{code}");
-            assert!(of_kind <= code || kind == io::ErrorKind::PermissionDenied);
             seen += 1;
         }
         assert!(seen >= 28, "{seen}");
