@@ -1,7 +1,13 @@
-/* Creates files in one directory and counts those of a second, as lwext4's example `lwext4-generic -d COUNT`: creates IMAGE [COUNT] */
+/* Creates files in one directory, as lwext4's example `lwext4-generic -d COUNT`, from one thread or several: creates IMAGE [COUNT [THREADS]] */
 #include "example.h"
 #include <fcntl.h>
+#include <pthread.h>
 #include <time.h>
+
+enum { THREADS_MAX = 64 };
+
+static uext4_fs *fs;
+static int count = 2000, threads = 1;
 
 static double seconds(void) {
     struct timespec now;
@@ -9,23 +15,36 @@ static double seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-int main(int argc, char **argv) {
-    uext4_fs *fs;
+static void *work(void *argument) {
     uext4_file *file;
     char path[64];
 
-    if (argc < 2)
-        return 2;
-    int count = argc > 2 ? atoi(argv[2]) : 2000;
-    TRY(uext4_mkfs(argv[1], 1 << 30, NULL));
-    TRY(uext4_open(argv[1], UEXT4_OPEN_READ_WRITE, NULL, &fs));
-    double start = seconds();
-    TRY(uext4_mkdir(fs, "/dir1", 0755));
-    for (int n = 0; n < count; n++) {
+    for (int n = (int)(intptr_t)argument; n < count; n += threads) {
         snprintf(path, sizeof path, "/dir1/f%d", n);
         TRY(uext4_file_open(fs, path, O_WRONLY | O_CREAT | O_TRUNC, 0644, &file));
         TRY(uext4_file_close(file));
     }
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    pthread_t others[THREADS_MAX];
+
+    if (argc > 2)
+        count = atoi(argv[2]);
+    if (argc > 3)
+        threads = atoi(argv[3]);
+    if (argc < 2 || threads < 1 || threads > THREADS_MAX)
+        return 2;
+    TRY(uext4_mkfs(argv[1], 1 << 30, NULL));
+    TRY(uext4_open(argv[1], UEXT4_OPEN_READ_WRITE, NULL, &fs));
+    double start = seconds();
+    TRY(uext4_mkdir(fs, "/dir1", 0755));
+    for (intptr_t n = 1; n < threads; n++)
+        EXPECT(pthread_create(&others[n], NULL, work, (void *)n) == 0);
+    work(NULL);
+    for (int n = 1; n < threads; n++)
+        EXPECT(pthread_join(others[n], NULL) == 0);
     double created = seconds();
     TRY(uext4_sync(fs));
     double synced = seconds();

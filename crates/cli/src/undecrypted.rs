@@ -26,12 +26,17 @@ pub fn why(fs: &Filesystem, at: &InImage) -> Option<String> {
     if names.is_empty() {
         return None;
     }
-    if names.iter().all(|name| NoKeyName::decode(name).is_some()) {
+    let is_undecrypted = |name: &[u8]| NoKeyName::decode(name).is_some();
+    if names.iter().all(|name| is_undecrypted(name)) {
         return Some(format!(
             "{dir} is encrypted, and its key is not there: --encryption-key FILE gives it, or DESCRIPTOR:FILE for a policy of version 1"
         ));
     }
-    names.iter().all(|name| is_garbled(name)).then(|| {
+    // Random bytes may end early, at a NUL, or be none that a name may have.
+    let garbled = names
+        .iter()
+        .filter(|name| is_garbled(name) || is_undecrypted(name));
+    (garbled.count() * 2 > names.len()).then(|| {
         format!("the names in {dir} do not decrypt under the key that is given with its descriptor")
     })
 }
