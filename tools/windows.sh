@@ -53,6 +53,10 @@ uext4 cat a.img:/piped | cmp - tree/sub/data
 uext4 mkdir 'a.img:/a:b'
 uext4 cp tree/hello.txt 'a.img:/a:b/ends with.'
 debugfs -R 'cat "/a:b/ends with."' a.img 2>debugfs.log | cmp - tree/hello.txt
+uext4 cp -r 'a.img:/a:b' held
+cmp 'held/ends with'$'\uf02e' tree/hello.txt
+uext4 mkfs --quiet c.img --from held
+debugfs -R 'cat "/ends with."' c.img 2>debugfs.log | cmp - tree/hello.txt
 uext4 ln -s hello.txt a.img:/tree/link
 ! uext4 cp -r a.img:/tree again 2>refused
 grep -q 'link: is a symbolic link in the image' refused

@@ -9,12 +9,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
-#[cfg(unix)]
-use std::{ffi::OsStr, path::Path};
 
 use uext4_ondisk::{DevNo, FileType, InodeFlags, Timestamp, XattrList};
 
 use crate::error::MkfsError;
+use crate::host_names;
 use crate::options::MkfsOptions;
 
 /// Index of a node.
@@ -123,18 +122,6 @@ pub(crate) struct Segment {
     pub start: u64,
     /// The byte after the last.
     pub end: u64,
-}
-
-/// A path of bytes as one of the host.
-#[cfg(unix)]
-fn path_of(bytes: &[u8]) -> &Path {
-    Path::new(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes))
-}
-
-/// A path of bytes as one of the host; a name that is not UTF-8 is shown with replacements.
-#[cfg(not(unix))]
-fn path_of(bytes: &[u8]) -> PathBuf {
-    PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
 }
 
 /// A directory tree.
@@ -252,7 +239,7 @@ impl Tree {
         if id == NodeId::ROOT {
             return self.root.clone();
         }
-        self.root.join(path_of(&self.relative_path(id)))
+        self.root.join(&*host_names::path(&self.relative_path(id)))
     }
 
     /// Gives all nodes, and then the root, the owners that options name.
