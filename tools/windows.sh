@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds uext4.exe with mingw-w64 and runs its image commands under Wine: a tree goes into images and out of them again, and e2fsck
+# Builds uext4.exe with mingw-w64 and runs its image commands under Wine: a tree is copied into images and out of them again, and e2fsck
 # and debugfs read what was made. Installs mingw-w64 and Wine; minutes with the build, then seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -12,7 +12,7 @@ pub fn errno_of(e: &io::Error) -> Option<i32> {
     let is_common = cfg!(unix) && code <= COMMON_MAX && code != EAGAIN;
     match cfg!(target_os = "linux") || is_common {
         true => Some(code),
-        // Errors that are made of a number of Linux keep that if it is no number, or of no kind, of the system.
+        // Errors that are made of a number of Linux keep it, unless the system has a kind for that number.
         false => Some(of_kind(e.kind()).unwrap_or(code)),
     }
 }

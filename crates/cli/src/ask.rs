@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use std::io::{BufRead, Write};
-use uext4_report::printable;
+use uext4::unstable::printable;
 
 /// Asks on standard error; whether a line of standard input says yes. The end of the input does not.
 ///

@@ -1,6 +1,6 @@
 //! The images that a command has open, each once, and the operands that name files in them.
 
-use crate::endpoint::{Endpoint, Image, Target};
+use crate::endpoint::{self, Endpoint, Image, Target};
 use crate::location::{InImage, Location};
 use crate::system::{mounts, paths};
 use crate::{device, diagnostics, expand, failures, interrupt, mode, show, superblock};
@@ -231,7 +231,8 @@ impl Images {
         }
         if device::offset() == 0
             && self.open.iter().all(|open| open.key != key)
-            && let Some(mounted) = mounts::endpoint(self.next_id(), image)
+            && let Some(dir) = mounts::shown_as_stored_at(image)
+            && let Some(mounted) = endpoint::of_mount(self.next_id(), image, &dir)
         {
             self.mounted.push((key, Arc::clone(&mounted)));
             return Ok(mounted);

@@ -62,8 +62,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use system::process::SIGPIPE;
+use uext4::unstable::{Reporter, level_asked_for, printable, to_stderr};
 use uext4_malloc as _;
-use uext4_report::{Reporter, level_asked_for, printable, to_stderr};
 
 /// Makes, reads, writes and checks ext4 images, without root and without a kernel driver.
 ///

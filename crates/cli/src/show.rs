@@ -9,7 +9,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use uext4::FileKind;
 use uext4::unstable::Attr;
-use uext4_report::{printable, to_stderr};
+use uext4::unstable::{printable, to_stderr};
 
 /// A name for standard output: as it is, but on a terminal without what could control that.
 pub fn name(bytes: &[u8]) -> Cow<'_, [u8]> {

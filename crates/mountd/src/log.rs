@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process;
-use uext4_report::{Severity, printable, to_stderr};
+use uext4::unstable::{Severity, printable, to_stderr};
 
 /// Where syslog and the journal listen.
 const SYSTEM_SOCKET: &str = "/dev/log";

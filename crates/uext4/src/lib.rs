@@ -73,6 +73,8 @@ mod filesystem;
 mod frozen;
 mod image_options;
 mod image_path;
+#[cfg(feature = "unstable")]
+mod line;
 mod metadata;
 mod mkfs;
 mod mkfs_options;
@@ -88,6 +90,8 @@ mod read_dir;
 #[cfg(feature = "unstable")]
 mod repair;
 mod replace;
+#[cfg(feature = "unstable")]
+mod reporter;
 mod session;
 mod statfs;
 #[cfg(feature = "unstable")]

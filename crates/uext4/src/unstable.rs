@@ -9,11 +9,13 @@ use uext4_build::{Plan, Scan};
 use uext4_vfs::{Error, Result, WalkFlags};
 
 pub use crate::image_options::ImageConfig;
+pub use crate::line::{Severity, printable, to_stderr};
 pub use crate::raw_key::{RawKey, key_from_hex, split_key_descriptor};
 pub use crate::repair::{
     apply_repair, plan_grow, plan_repair, plan_rest, plan_shrink, plan_tune, plan_writes,
     repair_image, resume_repair, undo_repair,
 };
+pub use crate::reporter::{AlreadyInstalled, Reporter, level_asked_for};
 #[cfg(target_os = "linux")]
 pub use uext4_block::{HostExtent, HostExtentsOf, LatencyDevice, host_extents};
 pub use uext4_block::{RemoteAddress, errno_of, images_of};

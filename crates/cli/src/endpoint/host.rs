@@ -192,7 +192,7 @@ impl Endpoint for Host {
 
     fn find(&self, path: &Path, follow: bool) -> Result<Option<Found>> {
         match files::find(path, follow) {
-            Ok(found) => Ok(Some(found)),
+            Ok((attr, dev)) => Ok(Some(Found { attr, dev })),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             Err(e) => Err(diagnostics::on_host(path, e)),
         }

@@ -2,6 +2,8 @@
 
 pub mod host;
 mod image;
+#[cfg(target_os = "linux")]
+mod mounted;
 
 pub use host::{Host, STDIN, STDOUT};
 pub use image::Image;
@@ -9,8 +11,22 @@ pub use image::Image;
 use crate::system::paths;
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use uext4::unstable::{Attr, SetAttr};
 use uext4::{FileKind, NewKind};
+
+/// The files of an image that is mounted at `dir`, through its mount.
+#[cfg(target_os = "linux")]
+pub fn of_mount(id: usize, image: &Path, dir: &Path) -> Option<Arc<dyn Endpoint>> {
+    let mounted = mounted::Mounted::new(id, image.to_owned(), dir).ok()?;
+    Some(Arc::new(mounted))
+}
+
+/// The files of an image that is mounted: none is.
+#[cfg(not(target_os = "linux"))]
+pub fn of_mount(_: usize, _: &Path, _: &Path) -> Option<Arc<dyn Endpoint>> {
+    None
+}
 
 /// As many links are followed at the end of a path, as on Linux.
 const LINKS_MAX: usize = 40;

@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::Path;
 use uext4::Errno;
 use uext4::unstable::ondisk::InodeFlags;
-use uext4_report::to_stderr;
+use uext4::unstable::to_stderr;
 
 const USAGE: &str =
     "Usage: chattr [-RVf] [-+=aAcCdDeijPsStTuFx] [-p project] [-v version] files...";

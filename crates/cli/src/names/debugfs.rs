@@ -39,7 +39,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use uext4::DeviceOptions;
 use uext4::unstable::ondisk::Incompat;
-use uext4_report::to_stderr;
+use uext4::unstable::to_stderr;
 
 const USAGE: &str = "debugfs: Usage: debugfs [-b blocksize] [-s superblock] [-f cmd_file] [-R request] [-d data_source_device] [-i] [-n] [-D] [-V] [[-w] [-z undo_file] [-c]] [device]";
 

@@ -18,7 +18,7 @@ use uext4::unstable::ondisk::{
     FAST_COMMIT_BLOCKS_DEFAULT, Incompat, JournalIncompat, JournalSuper, MMP_MAGIC, Mmp, Pblk,
     Superblock,
 };
-use uext4_report::to_stderr;
+use uext4::unstable::to_stderr;
 
 const USAGE: &str = "Usage: dumpe2fs [-bfghimxV] [-o superblock=<num>] [-o blocksize=<num>] device";
 

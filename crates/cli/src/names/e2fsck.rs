@@ -18,9 +18,9 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use uext4::unstable::ondisk::{Incompat, STATE_CLEAN, STATE_ERROR, Superblock};
+use uext4::unstable::to_stderr;
 use uext4::unstable::{RepairPolicy, Tuning, UndoPlace, read_superblock};
 use uext4::{CheckOptions, DeviceOptions, Errno};
-use uext4_report::to_stderr;
 
 pub use check::OPERATIONAL;
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use uext4::unstable::ondisk::{
     FileType, GroupFlags, GroupNo, Incompat, Ino, Inode, InodeFlags, Pblk,
 };
+use uext4::unstable::to_stderr;
 use uext4::{BlockDevice, DeviceOptions, FileDevice, Qcow2Device};
-use uext4_report::to_stderr;
 
 const USAGE: &str = "Usage: e2image [ -r|-Q ] [ -f ] [ -b superblock ] [ -B blocksize ] device image-file\n       e2image -I device image-file\n       e2image -ra [ -cfnp ] [ -o src_offset ] [ -O dest_offset ] src_fs [ dest_fs ]";
 

@@ -14,8 +14,8 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use uext4::unstable::ondisk::InodeFlags;
+use uext4::unstable::to_stderr;
 use uext4::{Dir, Errno, FiemapOf, FileKind};
-use uext4_report::to_stderr;
 
 const USAGE: &str = "Usage: filefrag [-b{blocksize}[KMG]] [-BeEksvxX] file ...";
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use std::ffi::OsString;
 use std::path::Path;
 use uext4::ImageName;
-use uext4_report::to_stderr;
+use uext4::unstable::to_stderr;
 
 const USAGE: &str = "\
 usage: fuse2fs device/image mountpoint [options]

@@ -12,7 +12,7 @@ use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use uext4::unstable::ondisk::InodeFlags;
-use uext4_report::to_stderr;
+use uext4::unstable::to_stderr;
 
 const USAGE: &str = "Usage: lsattr [-RVadlpv] [files...]";
 

@@ -28,8 +28,8 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use uext4::unstable::Tuning;
 use uext4::unstable::ondisk::{Feature, Superblock};
+use uext4::unstable::to_stderr;
 use uext4::{CheckOptions, DeviceOptions, ImageName, NoProgress};
-use uext4_report::to_stderr;
 use uuid::Uuid;
 
 const USAGE: &str = "\

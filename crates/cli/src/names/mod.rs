@@ -45,7 +45,7 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
-use uext4_report::to_stderr;
+use uext4::unstable::to_stderr;
 
 /// The version of e2fsprogs whose options and output the programs have.
 const OF_E2FSPROGS: &str = "1.47.0";

@@ -16,9 +16,9 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use uext4::unstable::ondisk::{Feature, Incompat, STATE_CLEAN, STATE_ERROR, Superblock};
+use uext4::unstable::to_stderr;
 use uext4::unstable::{ChangeError, Tuning, plan_shrink};
 use uext4::{BlockDevice, CheckOptions, DeviceOptions, ImageName};
-use uext4_report::to_stderr;
 
 const USAGE: &str = "Usage: resize2fs [-d debug_flags] [-f] [-F] [-M] [-P] [-p] device [-b|-s|new_size] [-S RAID-stride] [-z undo_file]\n";
 

@@ -14,8 +14,8 @@ use uext4::CheckOptions;
 use uext4::unstable::ondisk::{
     Compat, ErrorsBehaviour, Feature, HashVersion, Incompat, RoCompat, Superblock,
 };
+use uext4::unstable::to_stderr;
 use uext4::unstable::{Reserved, Tuning};
-use uext4_report::to_stderr;
 
 const USAGE: &str = "\
 Usage: tune2fs [-c max_mounts_count] [-e errors_behavior] [-f] [-g group]

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use uext4_report::Severity;
+use uext4::unstable::Severity;
 
 /// Mounts what `request` asks for. Returns warnings for the user once it is served.
 ///

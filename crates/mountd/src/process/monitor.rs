@@ -32,8 +32,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+use uext4::unstable::{Severity, printable};
 use uext4_fuse::{KernelFlags, KernelOptions, Mountpoint};
-use uext4_report::{Severity, printable};
 
 /// The program that runs, whatever became of its file.
 const THIS_PROGRAM: &str = "/proc/self/exe";

@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use uext4::unstable::RawKey;
+use uext4::unstable::Severity;
 use uext4_fuse::Negotiated;
-use uext4_report::Severity;
 
 /// A path whose bytes go through JSON as they are, text or not.
 #[derive(Clone, Debug, PartialEq, Eq)]

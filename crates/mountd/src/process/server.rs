@@ -22,9 +22,9 @@ use std::thread;
 use tracing::level_filters::LevelFilter;
 use uext4::unstable::mqueue::{IpcNamespace, MqueueType};
 use uext4::unstable::{BackupSuperblock, FileSystem, SetAttr};
+use uext4::unstable::{Reporter, level_asked_for};
 use uext4::{BlockDevice, BlockError, Caller, FileKind, Filesystem, ImageFiles, QuotaKind};
 use uext4_fuse::{Negotiated, ServeOptions, Stopper, TransportResources};
-use uext4_report::{Reporter, level_asked_for};
 
 /// What is served.
 #[derive(Clone)]

@@ -28,6 +28,7 @@ use std::fs::Metadata;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use uext4::unstable::ondisk::Superblock;
+use uext4::unstable::printable;
 use uext4::unstable::{
     BuildOptions, FeatureSet, Input, Spare, VerityOptions, plan_mkfs, read_superblock,
 };
@@ -35,7 +36,6 @@ use uext4::{
     BlockDevice, DeviceOptions, FileDevice, FsVerityFile, ImageFormat, ImageName, MkfsError,
     MkfsOptions, MkfsReport, VerityReport,
 };
-use uext4_report::printable;
 pub use uuid_arg::UuidArg;
 
 /// Room for later data in an image that is filled from a tree, unless --spare says more.

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use uext4::unstable::ondisk::{
     Compat, Feature, FileType, GroupFlags, GroupNo, Incompat, Ino, Pblk, RoCompat, STATE_CLEAN,
 };
-use uext4_report::to_stderr;
+use uext4::unstable::to_stderr;
 
 /// The blocks that a request names.
 fn blocks(given: &Given, usage: &str) -> Result<std::ops::Range<u64>> {

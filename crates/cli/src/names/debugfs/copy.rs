@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use uext4::NewKind;
 use uext4::unstable::ondisk::{FileType, Ino, Inode, InodeFlags, Pblk};
-use uext4_report::to_stderr;
+use uext4::unstable::to_stderr;
 
 /// Bytes that are zeros, written at a time.
 const ZEROS: [u8; 4096] = [0; 4096];

@@ -239,7 +239,7 @@ impl Image {
         }
         let shown = text(dir);
         let ino = self.find(dir).map_err(|e| {
-            uext4_report::to_stderr(format_args!("{e}while looking up \"{shown}\""));
+            uext4::unstable::to_stderr(format_args!("{e}while looking up \"{shown}\""));
             anyhow!("{NOT_FOUND} ")
         })?;
         Ok((ino, name))

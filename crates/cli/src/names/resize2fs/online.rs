@@ -57,7 +57,7 @@ impl Mount {
         } / block_size;
         let unit = unit(block_size);
         if !minimum && wanted == before {
-            uext4_report::to_stderr(format_args!(
+            uext4::unstable::to_stderr(format_args!(
                 "The filesystem is already {before} ({unit}) blocks long.  Nothing to do!\n"
             ));
             return Ok(0);

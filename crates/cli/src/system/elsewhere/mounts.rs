@@ -1,11 +1,9 @@
 //! Nothing is mounted: images are by the servers of uext4, and block devices by the kernel, of Linux.
 
-use crate::endpoint::Endpoint;
 use serde_json::Value;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Where an image is mounted.
 pub fn mounted_at(_: &Path) -> Option<PathBuf> {
@@ -17,8 +15,8 @@ pub fn statistics(_: &Path) -> Option<Value> {
     None
 }
 
-/// The files of an image that is mounted.
-pub fn endpoint(_: usize, _: &Path) -> Option<Arc<dyn Endpoint>> {
+/// Where an image is mounted, if its files there are those that are stored.
+pub fn shown_as_stored_at(_: &Path) -> Option<PathBuf> {
     None
 }
 

@@ -1,4 +1,4 @@
-//! Nobody has ranges of users: /etc/subuid and /etc/subgid are Linux's.
+//! Users have no ranges of other users: /etc/subuid and /etc/subgid are Linux's.
 
 use uext4::MkfsError;
 use uext4::unstable::IdRange;

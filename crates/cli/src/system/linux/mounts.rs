@@ -1,13 +1,10 @@
 //! Images that are mounted here, and the kernel's mounts.
 
-use super::mounted::Mounted;
-use crate::endpoint::Endpoint;
 use rustix::fs::{Mode, OFlags, ext4_ioc_resize_fs, major, minor};
 use serde_json::Value;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use uext4_mountd::mountinfo::MountEntry;
 use uext4_mountd::{second_mount, stats};
 
@@ -19,16 +16,12 @@ pub fn statistics(dir: &Path) -> Option<Value> {
     stats::read_from_afar(dir).ok().flatten()
 }
 
-/// The files of an image that is mounted here, through its mount; `None` if they are to be read from the image.
-pub fn endpoint(id: usize, image: &Path) -> Option<Arc<dyn Endpoint>> {
+/// Where an image is mounted, if its files there are those that are stored.
+pub fn shown_as_stored_at(image: &Path) -> Option<PathBuf> {
     let dir = second_mount::mounted_at(image)?;
     // With other owners, or as a part, it shows something else than what is stored.
     let is_as_stored = stats::read(&dir).is_ok_and(|stats| stats["as_stored"] == true);
-    if !is_as_stored {
-        return None;
-    }
-    let mounted = Mounted::new(id, image.to_owned(), &dir).ok()?;
-    Some(Arc::new(mounted))
+    is_as_stored.then_some(dir)
 }
 
 /// What is used of the mount at `dir`: bytes of a block; blocks, free ones, available ones; inodes, free ones.

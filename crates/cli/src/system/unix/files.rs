@@ -1,6 +1,5 @@
 //! Files of the host.
 
-use crate::endpoint::Found;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid, XattrFlags,
@@ -55,19 +54,16 @@ pub fn kind_of_open(file: &File) -> io::Result<FileKind> {
     Ok(kind(&file.metadata()?))
 }
 
-/// What is there, behind links too if they are to be followed.
+/// What is there, and the device that it is on; behind links too if they are to be followed.
 ///
 /// # Errors
 /// The host's.
-pub fn find(path: &Path, follow: bool) -> io::Result<Found> {
+pub fn find(path: &Path, follow: bool) -> io::Result<(Attr, u64)> {
     let m = match follow {
         true => fs::metadata(path)?,
         false => fs::symlink_metadata(path)?,
     };
-    Ok(Found {
-        attr: attr(&m),
-        dev: m.dev(),
-    })
+    Ok((attr(&m), m.dev()))
 }
 
 /// Where files last that are not beside an image.

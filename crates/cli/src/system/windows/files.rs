@@ -1,7 +1,6 @@
 //! Files of the host: files and directories, and symbolic links to be read. What an image has besides is of no kind that Windows
 //! keeps. Owners are root, and permission is to read and to write, or only to read.
 
-use crate::endpoint::{Found, STDIN, STDOUT};
 use std::fs::{self, File, FileTimes, FileType, Metadata, OpenOptions};
 use std::io;
 use std::os::windows::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -51,7 +50,7 @@ pub fn kind(m: &Metadata) -> FileKind {
     }
 }
 
-/// What an open file is; of what is no file of a disk, or has no attributes, a pipe.
+/// What an open file is; a pipe, if it is not on a disk or has no attributes.
 ///
 /// # Errors
 /// None.
@@ -71,15 +70,15 @@ pub fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((there.volume_serial_number(), there.file_index()))
 }
 
-/// What is there, behind links too if they are to be followed.
+/// What is there, and the device that it is on; behind links too if they are to be followed.
 ///
 /// # Errors
 /// The host's.
-pub fn find(path: &Path, follow: bool) -> io::Result<Found> {
-    if path == Path::new(STDIN) {
+pub fn find(path: &Path, follow: bool) -> io::Result<(Attr, u64)> {
+    if path == Path::new("/dev/stdin") {
         return find_open(&stdin()?);
     }
-    if path == Path::new(STDOUT) {
+    if path == Path::new("/dev/stdout") {
         return find_open(&stdout()?);
     }
     let m = match follow {
@@ -94,14 +93,11 @@ pub fn find(path: &Path, follow: bool) -> io::Result<Found> {
         attr.ino = there.file_index();
         attr.nlink = u32::try_from(there.number_of_links()).unwrap_or(u32::MAX);
     }
-    Ok(Found {
-        attr,
-        dev: there.map_or(0, |there| there.volume_serial_number()),
-    })
+    Ok((attr, there.map_or(0, |there| there.volume_serial_number())))
 }
 
 /// An open file as it was found.
-fn find_open(open: &File) -> io::Result<Found> {
+fn find_open(open: &File) -> io::Result<(Attr, u64)> {
     let attr = match metadata_of_open(open) {
         Some(m) => attr(&m),
         None => Attr {
@@ -111,7 +107,7 @@ fn find_open(open: &File) -> io::Result<Found> {
             ..attr(&fs::metadata(std::env::temp_dir())?)
         },
     };
-    Ok(Found { attr, dev: 0 })
+    Ok((attr, 0))
 }
 
 /// Attributes as an image has them.
@@ -175,7 +171,7 @@ pub fn set_mode_of_open(_: &File, _: u16) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a file read-only if nobody has the permission to write it. Directories have no such attribute.
+/// Makes a file read-only if its mode has no permission to write. Directories have no such attribute.
 ///
 /// # Errors
 /// The host's.

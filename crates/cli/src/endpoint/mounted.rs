@@ -1,7 +1,7 @@
 //! The files of an image that is mounted here, through its mount.
 
+use super::{Endpoint, Found, Source, host};
 use crate::diagnostics;
-use crate::endpoint::{Endpoint, Found, Source, host};
 use crate::location::InImage;
 use crate::system::files;
 use anyhow::Result;
