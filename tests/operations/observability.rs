@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, mpsc};
 use tracing::level_filters::LevelFilter;
+use uext4::unstable::Reporter;
 use uext4::{Errno, Filesystem, ImageOptions, MemoryDevice, MkfsOptions, NoProgress};
 use uext4::{OpenOptions, failures, mkfs_on};
-use uext4::unstable::Reporter;
 
 fn image() -> Filesystem {
     let device = Arc::new(MemoryDevice::new(32 << 20));
