@@ -41,9 +41,11 @@ within() {
 # A minimal system in $work/debian, made once.
 minimal_system() {
   if [ ! -e "$system" ]; then
+    # mmdebstrap makes an archive where the name ends so.
+    local new=${system%.tar}-new.tar
     mmdebstrap -q --variant=minbase --include=man-db,bash-completion,fuse3,mount,e2fsprogs,zsh,systemd \
-      "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$system.new"
-    mv "$system.new" "$system"
+      "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$new"
+    mv "$new" "$system"
   fi
   if [ ! -d "$work/debian" ]; then
     mkdir "$work/debian"
