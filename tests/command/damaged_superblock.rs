@@ -181,7 +181,9 @@ fn the_journal_is_read_as_well() {
     fs.write("/late", b"in the journal\n").unwrap();
     fs.sync().unwrap();
     // As after a crash.
-    fs::copy(workdir.path("a.img"), workdir.path("b.img")).unwrap();
+    for copy in ["b.img", "c.img"] {
+        fs::copy(workdir.path("a.img"), workdir.path(copy)).unwrap();
+    }
     fs.unmount().unwrap();
     let file = fs::File::options().write(true).open(workdir.path("b.img"));
     file.unwrap().write_all_at(&[0; 1024], 1024).unwrap();
@@ -191,6 +193,19 @@ fn the_journal_is_read_as_well() {
     assert_eq!(
         workdir.run(&["check", "-y", "b.img"]).status.code(),
         Some(1)
+    );
+    workdir.prints(&["cat", "b.img:/late"], "in the journal");
+    workdir.assert_clean("b.img");
+    // Nor is it lost where only the descriptors are, with which its inode is found.
+    fs::copy(workdir.path("c.img"), workdir.path("b.img")).unwrap();
+    let file = fs::File::options().write(true).open(workdir.path("b.img"));
+    file.unwrap().write_all_at(&[0; 4096], 4096).unwrap();
+    let out = workdir.run(&["check", "-y", "b.img"]);
+    let said = String::from_utf8(out.stdout).unwrap();
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert!(
+        !said.contains("lost") && !said.contains("not repaired"),
+        "{said}"
     );
     workdir.prints(&["cat", "b.img:/late"], "in the journal");
     workdir.assert_clean("b.img");
