@@ -51,6 +51,9 @@ mkdir -p "$doc" "$root/usr/share/lintian/overrides"
 } >"$doc/copyright"
 if [ -n "$sbom" ]; then install -m 644 "$sbom" "$doc/sbom.cdx.json"; fi
 gzip -9nc "$source/CHANGELOG.md" >"$doc/NEWS.md.gz"
+# Those that `uext4 help` names.
+install -m 644 "$source"/{SECURITY,docs/MECHANISMS,docs/C,docs/GO,docs/PYTHON}.md "$doc"
+install -Dm 644 -t "$doc/mechanisms" "$source"/docs/mechanisms/*.md
 gzip -9nc >"$doc/changelog.gz" <<END
 uext4 ($version) unstable; urgency=medium
 
