@@ -48,6 +48,8 @@ fn put_aside() -> Result<()> {
     let dir = std::env::temp_dir();
     let fail = |e: io::Error| diagnostics::on_host(&dir.join("standard input"), e);
     let mut file = tempfile::tempfile_in(&dir).map_err(fail)?;
+    // As that of a pipe, which the copy gets.
+    files::set_mode_of_open(&file, 0o600).map_err(fail)?;
     let mut stdin = io::stdin().lock();
     let mut buf = vec![0; 1 << 16];
     loop {
