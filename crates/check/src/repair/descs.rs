@@ -97,6 +97,17 @@ pub(crate) fn mend_tables(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<(
     Ok(())
 }
 
+/// Whether a fault is that a descriptor names no place that bitmaps or inodes can be at.
+pub(crate) fn names_no_place(fault: &Fault) -> bool {
+    use CorruptKind as C;
+    matches!(
+        fault.kind,
+        FaultKind::Structure(
+            C::GroupDescBlockBitmap | C::GroupDescInodeBitmap | C::GroupDescInodeTable
+        )
+    )
+}
+
 /// Repairs descriptors; false if none has a fault that is repaired here.
 ///
 /// # Errors
@@ -108,11 +119,7 @@ pub(crate) fn mend(ed: &mut Editor<'_, '_>, faults: &[Fault]) -> Result<bool> {
         FaultKind::GroupMetadataPlace
         | FaultKind::MetadataOverlap
         | FaultKind::MetadataNotMapped => true,
-        FaultKind::Structure(kind) => matches!(
-            kind,
-            C::GroupDescBlockBitmap | C::GroupDescInodeBitmap | C::GroupDescInodeTable
-        ),
-        _ => false,
+        _ => names_no_place(f),
     };
     let places = faults.iter().any(is_place);
     for g in (0..ed.cx.geo.groups_count).map(GroupNo) {

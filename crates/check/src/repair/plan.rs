@@ -1,7 +1,7 @@
 //! The rounds of a plan.
 
 use super::remedy::{self, Remedy};
-use super::{restore, stages};
+use super::{descs, restore, stages};
 use crate::edits::{EDIT_UNIT, EditedDevice, Edits};
 use crate::fault::Level;
 use crate::layout::INODE_TABLE;
@@ -215,17 +215,6 @@ fn is_late(fault: &Fault) -> bool {
         || matches!(fault.kind, FaultKind::Structure(k) if format!("{k:?}").starts_with("Journal"))
 }
 
-/// Faults of where the inodes of a group are, and its bitmaps.
-fn is_of_place(fault: &Fault) -> bool {
-    use CorruptKind as C;
-    matches!(
-        fault.kind,
-        FaultKind::Structure(
-            C::GroupDescBlockBitmap | C::GroupDescInodeBitmap | C::GroupDescInodeTable
-        )
-    )
-}
-
 /// Makes a plan that repairs what `decide` chooses. Nothing is written.
 ///
 /// # Errors
@@ -389,7 +378,7 @@ impl Planner<'_> {
         }
         let accepted = self.decide(found);
         let recovery = accepted.iter().any(|f| f.kind == FaultKind::JournalPending);
-        let waits = !self.log_is_sound && accepted.iter().any(is_of_place);
+        let waits = !self.log_is_sound && accepted.iter().any(descs::names_no_place);
         self.replays = recovery && self.log_is_sound && examined.stage == Stage::Superblock;
         self.scanned = examined.scanned.is_some();
         if self.plan.after.needs_recovery && !recovery && !waits {
@@ -421,7 +410,7 @@ impl Planner<'_> {
         if examined.stage != Stage::Groups || found.iter().any(|f| !is_late(f)) {
             found.retain(|f| !is_late(f));
         }
-        if !self.log_is_sound && found.iter().any(is_of_place) {
+        if !self.log_is_sound && found.iter().any(descs::names_no_place) {
             // The journal is an inode: what is wrong with it may be where inodes are.
             found.retain(|f| f.kind != FaultKind::JournalInode);
         } else if report.needs_recovery {

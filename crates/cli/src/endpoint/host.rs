@@ -1,7 +1,8 @@
 //! The files of the host.
 
 use super::{Endpoint, Found, Overwrite, Sink, Source, Target};
-use crate::system::files::{self, Creation};
+use crate::system::creation::Creation;
+use crate::system::files;
 use crate::system::paths;
 use crate::{diagnostics, interrupt};
 use anyhow::{Result, bail};

@@ -3,6 +3,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | [`creation`] | how files of the host are opened to be written |
 //! | [`files`] | files of the host: attributes, kinds, holes, how they are opened and made |
 //! | [`paths`] | names and paths as bytes |
 //! | [`process`] | processes and their users |
@@ -14,6 +15,7 @@
 //!
 //! The first four are of `unix` (Linux, macOS) or `windows`, the last ones of `linux` or `elsewhere`.
 
+pub mod creation;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
 pub mod extents;

@@ -1,5 +1,6 @@
 //! Files of the host.
 
+use crate::system::creation::Creation;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid, XattrFlags,
@@ -205,23 +206,6 @@ pub fn replace_stdin(file: File) -> io::Result<()> {
 /// Opening and reading does not wait.
 pub fn nonblocking(options: &mut OpenOptions) -> &mut OpenOptions {
     options.custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-}
-
-/// How [`create`] opens a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Creation {
-    /// A device, which is refused if it is mounted or part of another one.
-    Device,
-    /// A FIFO, which is refused while it has no reader.
-    Fifo,
-    /// Something else that has no length.
-    Special,
-    /// A file, which may be there.
-    Any,
-    /// A file that is there and no link.
-    Existing,
-    /// Nothing is there.
-    New,
 }
 
 /// Opens a file to write, empty; one that is made gets `mode`.

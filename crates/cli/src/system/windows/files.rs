@@ -1,6 +1,7 @@
 //! Files of the host: files and directories, and symbolic links to be read. What an image has besides is of no kind that Windows
 //! keeps. Owners are root, and permission is to read and to write, or only to read.
 
+use crate::system::creation::Creation;
 use std::fs::{self, File, FileTimes, FileType, Metadata, OpenOptions};
 use std::io;
 use std::os::windows::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -274,23 +275,6 @@ pub fn replace_stdin(_: File) -> io::Result<()> {
 /// Nothing: files do not wait.
 pub fn nonblocking(options: &mut OpenOptions) -> &mut OpenOptions {
     options
-}
-
-/// How [`create`] opens a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Creation {
-    /// A device.
-    Device,
-    /// A FIFO.
-    Fifo,
-    /// Something else that has no length.
-    Special,
-    /// A file, which may be there.
-    Any,
-    /// A file that is there and no link.
-    Existing,
-    /// Nothing is there.
-    New,
 }
 
 /// Opens a file to write, empty.
