@@ -1,8 +1,10 @@
-/* Creates files in one directory, as lwext4's example `lwext4-generic -d COUNT`, from one thread or several: creates IMAGE [COUNT [THREADS]] */
+/* Creates files in one directory, as lwext4's example `lwext4-generic -d COUNT`, from one thread or several: creates IMAGE [COUNT [THREADS]].
+   IMAGE is made where it is not there. */
 #include "example.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { THREADS_MAX = 64 };
 
@@ -36,7 +38,8 @@ int main(int argc, char **argv) {
         threads = atoi(argv[3]);
     if (argc < 2 || threads < 1 || threads > THREADS_MAX)
         return 2;
-    TRY(uext4_mkfs(argv[1], 1 << 30, NULL));
+    if (access(argv[1], F_OK))
+        TRY(uext4_mkfs(argv[1], 1 << 30, NULL));
     TRY(uext4_open(argv[1], UEXT4_OPEN_READ_WRITE, NULL, &fs));
     double start = seconds();
     TRY(uext4_mkdir(fs, "/dir1", 0755));

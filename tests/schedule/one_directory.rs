@@ -87,11 +87,14 @@ fn leaves_are_split_beside_look_ups() {
     });
 }
 
-/// All make the same name, remove it and make a directory of it: one at a time has it.
+/// All search for the same name, which may be known not to exist then, make it, remove it and make a directory of it: one at a time has it.
 #[test]
 fn one_name_is_one_thing() {
     explore_one(3, |fs, dir, _| {
         let (me, same) = (Caller::root(), name(500));
+        if let Err(why) = fs.namei.lookup(&me, dir, &same) {
+            assert!(matches!(why, Ext4Error::NotFound), "{why}");
+        }
         let made = match fs.namei.create(&me, dir, &same, &FILE) {
             Ok(made) => made,
             Err(why) => {

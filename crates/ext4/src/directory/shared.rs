@@ -171,7 +171,8 @@ impl Directory {
             if place.path.is_continued(place.hash.major) {
                 return Ok(None);
             }
-            if let Some(hit) = self.find_in_leaf(&leaf, &place.sought)? {
+            let is_absent = may_add.is_some() && self.volume.is_absent(dir, name);
+            if !is_absent && let Some(hit) = self.find_in_leaf(&leaf, &place.sought)? {
                 return change(Found::Hit(hit)).map(Some);
             }
             if let Some(may_add) = may_add {

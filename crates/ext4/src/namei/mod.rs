@@ -217,7 +217,10 @@ impl Namei {
             locked = ForChange::alone(dir);
         }
         let _alone = locked;
-        let found = self.directories.dir_look_up(dir, name)?;
+        let found = match may_add.is_some() && self.volume.is_absent(dir, name) {
+            true => Found::Vacancy(self.directories.vacancy_beside(dir, name)?),
+            false => self.directories.dir_look_up(dir, name)?,
+        };
         if let (Found::Vacancy(_), Some(may_add)) = (&found, may_add) {
             may_add()?;
         }

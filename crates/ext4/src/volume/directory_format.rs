@@ -88,6 +88,14 @@ impl Volume {
         self.names.forget(dir.ino, &self.name_key(dir, name));
     }
 
+    /// Whether a look-up found no such name in `dir`, and nothing changed it since.
+    ///
+    /// # Locks
+    /// The caller holds what a change of the name needs, so that it stays absent.
+    pub(crate) fn is_absent(&self, dir: &Inode, name: &[u8]) -> bool {
+        self.names.is_absent(dir.ino, &self.name_key(dir, name))
+    }
+
     /// The type that an entry stores for a file of this type.
     pub(crate) fn entry_type(&self, file_type: FileType) -> FileType {
         match self.has_filetype() {

@@ -240,6 +240,13 @@ impl NameCache {
         Some((word, 1 << (at % 64)))
     }
 
+    /// Whether a name in a directory, or in another that shares its bit, was searched for.
+    #[inline]
+    fn is_searched(&self, dir: Ino) -> bool {
+        let found = self.searched(dir);
+        found.is_some_and(|(word, bit)| word.load(Relaxed) & bit != 0)
+    }
+
     /// The key of a directory's passage: no two directories have the same, and a name has it by chance alone.
     #[inline]
     pub fn passage(&self, dir: Ino) -> NameKey {
@@ -260,6 +267,13 @@ impl NameCache {
         let slots = self.place(key)?;
         let own = slots.get(key.at % SLOTS)?;
         read(own, key).or_else(|| self.get_beside(key))
+    }
+
+    /// Whether a name is known not to exist; says no at once in a directory where none was searched for.
+    #[inline]
+    pub fn is_absent(&self, dir: Ino, name: &[u8]) -> bool {
+        let known = self.is_searched(dir).then(|| self.get(self.key(dir, name)));
+        known.flatten().is_some_and(|known| known.ino.is_none())
     }
 
     /// What is known of a name that is not in the first of its slots.
@@ -311,8 +325,7 @@ impl NameCache {
     fn forget_key(&self, dir: Ino, key: impl FnOnce(&NameCache) -> NameKey) {
         // After the change.
         fence(Ordering::SeqCst);
-        let is_searched = |(word, bit): (&AtomicU64, u64)| word.load(Relaxed) & bit != 0;
-        if !self.searched(dir).is_some_and(is_searched) {
+        if !self.is_searched(dir) {
             return;
         }
         let key = key(self);
