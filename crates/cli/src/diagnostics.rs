@@ -5,7 +5,7 @@ use crate::quoted::{self, quoted};
 use crate::superblock::{self, OpenError};
 use crate::system::paths;
 use crate::system::{files, mounts};
-use crate::{device, interrupt, near_names, probe, show, undecrypted};
+use crate::{device, interrupt, near_names, probe, show, size, undecrypted};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -452,9 +452,20 @@ pub fn making(image: &Path, e: MkfsError) -> anyhow::Error {
             show::bytes(need),
             show::bytes(most)
         ),
+        MkfsError::TooLarge { size, most, why } => anyhow::anyhow!(
+            "{name}: size can't be {}: it is at most {}: {why}",
+            show::bytes(size),
+            at_most(most)
+        ),
         MkfsError::Cancelled => interrupt::check().err().unwrap_or_else(|| e.into()),
         e => anyhow::anyhow!("{name}: {e}"),
     }
+}
+
+/// A limit as a size that can be given, not above it: `254T`.
+fn at_most(bytes: u64) -> String {
+    let unit = 1 << (bytes.max(1).ilog2() / 10 * 10);
+    size::human(bytes / unit * unit, 1024)
 }
 
 fn is_full(e: &BlockError) -> bool {
