@@ -221,6 +221,31 @@ fn an_image_alone_is_not_its_root_to_what_changes_files() {
     assert!(fs::read(workdir.path("a.img")).unwrap() == before);
 }
 
+#[test]
+fn a_path_of_the_host_is_told_how_a_file_in_an_image_is_named() {
+    let workdir = Workdir::new();
+    fs::create_dir(workdir.path("dir")).unwrap();
+    fs::write(workdir.path("file"), "content\n").unwrap();
+    let form = "a file in an image is IMAGE:/path, such as disk.img:/etc/hosts";
+    for (name, what) in [
+        ("dir", "dir: is a directory of the host; "),
+        ("file", "file: is a file of the host; "),
+        ("gone", "gone: no such image; "),
+    ] {
+        for line in [
+            &["chmod", "700", name][..],
+            &["chown", "0", name],
+            &["xattr", "set", name, "user.a", "b"],
+            &["touch", name],
+            &["rm", name],
+        ] {
+            workdir.refuses(1, line, &format!("{what}{form}"));
+        }
+    }
+    let meant = "file/x: no such file; did you mean file:/x?";
+    workdir.refuses(1, &["chmod", "700", "file/x"], meant);
+}
+
 /// It may be a file that has something, and others write to it too.
 #[test]
 fn standard_output_is_written_from_where_it_is() {
