@@ -246,6 +246,24 @@ fn a_path_of_the_host_is_told_how_a_file_in_an_image_is_named() {
     workdir.refuses(1, &["chmod", "700", "file/x"], meant);
 }
 
+/// As mv(1), which names what is not a directory, not the file that would be moved.
+#[test]
+fn a_move_names_what_is_not_a_directory() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    workdir.ok(&["touch", "a.img:/f", "a.img:/g"]);
+    fs::write(workdir.path("host"), "content\n").unwrap();
+    for from in ["a.img:/f", "host"] {
+        for to in ["a.img:/new/", "a.img:/g/", "a.img:/g/x"] {
+            let line = workdir.fails(1, &["mv", from, to]);
+            assert!(line.contains(&format!("uext4: {to}: ")), "{from}: {line}");
+            assert!(line.contains("not a directory"), "{from}: {line}");
+        }
+    }
+    workdir.ok(&["stat", "a.img:/f", "a.img:/g"]);
+    assert!(workdir.path("host").exists());
+}
+
 /// It may be a file that has something, and others write to it too.
 #[test]
 fn standard_output_is_written_from_where_it_is() {
