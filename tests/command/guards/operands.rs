@@ -264,6 +264,26 @@ fn a_move_names_what_is_not_a_directory() {
     assert!(workdir.path("host").exists());
 }
 
+#[test]
+fn a_level_of_the_log_that_does_not_exist_is_refused() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    let said = |level: &str| {
+        let mut command = Command::new(uext4());
+        command.args(["ls", "a.img"]).current_dir(workdir.dir());
+        let out = command.env("UEXT4_LOG", level).output().unwrap();
+        (out.status.code(), String::from_utf8(out.stderr).unwrap())
+    };
+    let (code, line) = said("bogus");
+    assert_eq!(code, Some(2), "{line}");
+    let why =
+        "UEXT4_LOG: no level is named 'bogus'; error, warn, info, debug and trace are, and off\n";
+    assert_eq!(line, format!("uext4: {why}"));
+    assert_eq!(said(""), (Some(0), String::new()));
+    assert_eq!(said("off"), (Some(0), String::new()));
+    assert!(said("debug").1.contains("took"));
+}
+
 /// It may be a file that has something, and others write to it too.
 #[test]
 fn standard_output_is_written_from_where_it_is() {
