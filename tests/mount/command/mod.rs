@@ -466,6 +466,10 @@ fn what_can_not_be_mounted_says_why() {
         (&["umount", "mnt"], "mnt: nothing is mounted there"),
         (&["umount", "/proc"], "not a mount of uext4 but of proc"),
         (&["stats", "mnt"], "mnt: not a mount of uext4"),
+        (
+            &["stats", "none"],
+            "uext4: none: no such file or directory\n",
+        ),
         (&["serve"], "not by hand"),
         (&["serve", "--monitor"], "not by hand"),
     ] {
