@@ -139,6 +139,20 @@ fn without_a_backup_the_image_is_refused() {
     file.unwrap().write_all_at(b"x", 1024 + 0x78).unwrap();
     workdir.refuses(1, &["ls", "a.img"], "checksum");
     workdir.fails(1, &["touch", "a.img:/x"]);
+    // An image of one group has none, whatever overwrote its first blocks.
+    let overwritten =
+        "f it was an image, its superblock was overwritten, and no backup of it was found";
+    for byte in [0, 0xee] {
+        let file = fs::File::options().write(true).open(workdir.path("a.img"));
+        file.unwrap().write_all_at(&[byte; 1 << 20], 0).unwrap();
+        for (code, args) in [
+            (1, &["ls", "a.img"][..]),
+            (8, &["check", "a.img"]),
+            (1, &["touch", "a.img:/x"]),
+        ] {
+            workdir.refuses(code, args, overwritten);
+        }
+    }
 }
 
 /// A damaged journal keeps an image from being opened; without the journal it can be read, which the message names.
