@@ -19,7 +19,7 @@ use uext4::ImageName;
 pub enum SecondMountError {
     /// The same image on the same directory.
     #[error(
-        "image is already open: it is mounted on {}; uext4 mount -o remount changes its options",
+        "image is already open: it is mounted on {0}; `uext4 mount -o remount,OPTIONS {0}` changes its options",
         .0.display()
     )]
     Same(PathBuf),
@@ -32,8 +32,8 @@ pub enum SecondMountError {
     Different(PathBuf),
     /// Only root makes bind mounts, and only of what it has mounted itself.
     #[error(
-        "image is already open: it is mounted on {}; root can show what root has mounted elsewhere too, else unmount it \
-         first",
+        "image is already open: it is mounted on {0}; use its files there, or `uext4 umount {0}` first; only root can \
+         show it at a second directory, and only what root has mounted",
         .0.display()
     )]
     RootOnly(PathBuf),
