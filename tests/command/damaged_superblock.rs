@@ -132,6 +132,20 @@ fn a_backup_can_be_asked_for() {
 }
 
 #[test]
+fn lost_descriptors_are_read_from_a_backup_that_is_named() {
+    let workdir = Workdir::new();
+    let file = image(&workdir, &[]);
+    file.write_all_at(&[0; 4096], 4096).unwrap();
+    for args in [&["ls", "a.img"][..], &["cat", "a.img:/file"]] {
+        let line = workdir.fails(1, args);
+        for what in ["`uext4 check a.img` reports", ", and --superblock 32768 "] {
+            assert!(line.contains(what), "{line}");
+        }
+    }
+    workdir.prints(&["cat", "--superblock", "32768", "a.img:/file"], "content");
+}
+
+#[test]
 fn without_a_backup_the_image_is_refused() {
     let workdir = Workdir::new();
     workdir.ok(&["mkfs", "-q", "a.img", "16M"]);

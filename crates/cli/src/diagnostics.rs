@@ -377,7 +377,12 @@ pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
             anyhow::anyhow!("{name}: {}", truncated(image).unwrap_or_default())
         }
         Errno::EUCLEAN => {
-            let read = if_readable_without_journal(image);
+            let read = match superblock::backup_that_reads(image) {
+                Some(block) => format!(
+                    ", and --superblock {block} (mount: -o ro,sb={block}) reads it with backups of superblock and descriptors"
+                ),
+                None => if_readable_without_journal(image),
+            };
             anyhow::anyhow!("{name}: {e}; `uext4 check {name}` reports what is damaged{read}")
         }
         Errno::EIO => anyhow::anyhow!("{name}: {e}; is the image complete?"),
