@@ -19,8 +19,8 @@ use uext4::ImageName;
 pub enum SecondMountError {
     /// The same image on the same directory.
     #[error(
-        "image is already open: it is mounted on {0}; `uext4 mount -o remount,OPTIONS {0}` changes its options",
-        .0.display()
+        "image is already open: it is mounted on {dir}; `uext4 mount -o remount,OPTIONS {dir}` changes its options",
+        dir = .0.display()
     )]
     Same(PathBuf),
     /// It would show something else than the first mount.
@@ -32,9 +32,9 @@ pub enum SecondMountError {
     Different(PathBuf),
     /// Only root makes bind mounts, and only of what it has mounted itself.
     #[error(
-        "image is already open: it is mounted on {0}; use its files there, or `uext4 umount {0}` first; only root can \
+        "image is already open: it is mounted on {dir}; use its files there, or `uext4 umount {dir}` first; only root can \
          show it at a second directory, and only what root has mounted",
-        .0.display()
+        dir = .0.display()
     )]
     RootOnly(PathBuf),
     /// It would have to be written.
