@@ -1,16 +1,22 @@
-//! The programs in docs/C.md compile and run.
+//! The programs in docs/C.md, and in the guide about programs, compile and run.
 
 use crate::programs::{Link, compile, here, succeeds};
 use uext4_testkit::prelude::*;
 
 #[test]
 fn the_programs_of_the_manual_run() {
-    let manual = std::fs::read_to_string(here("docs/C.md")).expect("the manual");
+    for page in ["docs/C.md", "crates/cli/topics/embedding.md"] {
+        run_programs(page);
+    }
+}
+
+fn run_programs(page: &str) {
+    let manual = std::fs::read_to_string(here(page)).expect("the page");
     let blocks = manual.split("\n```c\n").skip(1);
     let programs: Vec<&str> = blocks
         .filter_map(|rest| rest.split("\n```").next())
         .collect();
-    assert!(!programs.is_empty());
+    assert!(!programs.is_empty(), "{page}");
     for text in programs {
         let dir = TempDir::new().expect("a directory");
         let source = dir.path().join("program.c");

@@ -132,6 +132,20 @@ fn a_backup_can_be_asked_for() {
 }
 
 #[test]
+fn lost_descriptors_are_read_from_a_backup_that_is_named() {
+    let workdir = Workdir::new();
+    let file = image(&workdir, &[]);
+    file.write_all_at(&[0; 4096], 4096).unwrap();
+    for args in [&["ls", "a.img"][..], &["cat", "a.img:/file"]] {
+        let line = workdir.fails(1, args);
+        for what in ["`uext4 check a.img` reports", ", and --superblock 32768 "] {
+            assert!(line.contains(what), "{line}");
+        }
+    }
+    workdir.prints(&["cat", "--superblock", "32768", "a.img:/file"], "content");
+}
+
+#[test]
 fn without_a_backup_the_image_is_refused() {
     let workdir = Workdir::new();
     workdir.ok(&["mkfs", "-q", "a.img", "16M"]);
@@ -139,6 +153,20 @@ fn without_a_backup_the_image_is_refused() {
     file.unwrap().write_all_at(b"x", 1024 + 0x78).unwrap();
     workdir.refuses(1, &["ls", "a.img"], "checksum");
     workdir.fails(1, &["touch", "a.img:/x"]);
+    // An image of one group has none, whatever overwrote its first blocks.
+    let overwritten =
+        "f it was an image, its superblock was overwritten, and no backup of it was found";
+    for byte in [0, 0xee] {
+        let file = fs::File::options().write(true).open(workdir.path("a.img"));
+        file.unwrap().write_all_at(&[byte; 1 << 20], 0).unwrap();
+        for (code, args) in [
+            (1, &["ls", "a.img"][..]),
+            (8, &["check", "a.img"]),
+            (1, &["touch", "a.img:/x"]),
+        ] {
+            workdir.refuses(code, args, overwritten);
+        }
+    }
 }
 
 /// A damaged journal keeps an image from being opened; without the journal it can be read, which the message names.

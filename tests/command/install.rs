@@ -76,6 +76,14 @@ fn everything_is_installed() {
             assert!(read(&format!("share/{completions}")).contains("complete --"));
         }
     }
+    let page = read("share/man/man1/uext4.1");
+    for last in [
+        ".SH \"HELP TOPICS\"\n",
+        "\\fBembedding\\fR\nin a program",
+        ".SH \"SEE ALSO\"\n",
+    ] {
+        assert!(page.contains(last), "{last}");
+    }
     assert!(
         !at("share/man/man1/uext4-serve.1").exists(),
         "hidden commands have no page"

@@ -165,3 +165,20 @@ fn what_can_t_be_done_is_refused_with_a_reason() {
     }
     assert!(!workdir.path("a.img").exists());
 }
+
+#[test]
+fn what_was_made_is_counted_in_words_that_fit() {
+    let workdir = Workdir::new();
+    fs::create_dir(workdir.path("tree")).unwrap();
+    fs::write(workdir.path("tree/one"), "content\n").unwrap();
+    symlink("one", workdir.path("tree/link")).unwrap();
+    let mkfs = ["mkfs", "--force", "a.img", "--from", "tree"];
+    // Of the directories, lost+found is one.
+    workdir.prints(&mkfs, ", 1 file, 2 directories, 1 symlink, 8 B of data");
+    fs::write(workdir.path("tree/two"), "").unwrap();
+    workdir.prints(&mkfs, ", 2 files, ");
+    workdir.prints(
+        &["resize", "--defragment", "/one", "a.img"],
+        "0 of 1 file moved, in 1 piece, ",
+    );
+}

@@ -82,7 +82,17 @@ fn labels_are_shown_and_changed() {
     let long = "sixteen bytes and";
     workdir.refuses(1, &["label", "b.img", long], "at most 16 bytes");
     workdir.assert_clean("b.img");
-    workdir.refuses(1, &["resize", "b.img", "1M"], "needs at least");
+    let line = workdir.fails(1, &["resize", "b.img", "1M"]);
+    assert!(
+        line.contains("b.img: what is in use needs at least "),
+        "{line}"
+    );
+    assert!(line.contains(" blocks of 4096 bytes, "), "{line}");
+    assert!(
+        line.contains(" MiB; `uext4 resize --minimum b.img` makes"),
+        "{line}"
+    );
+    assert_eq!(line.matches("needs at least").count(), 1, "{line}");
     let out = workdir.run(&["create", "c.img"]);
     assert_eq!(out.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&out.stderr).contains("mkfs"));

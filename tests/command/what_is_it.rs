@@ -229,9 +229,22 @@ fn partitions_are_listed() {
     }
     let out = workdir.run(&["info", "disk"]);
     let text = String::from_utf8(out.stdout).unwrap();
-    assert_eq!(out.status.code(), Some(1));
+    assert!(out.status.success() && out.stderr.is_empty());
     assert_eq!(text.lines().count(), 3, "{text}");
     assert!(text.contains("1048576"), "{text}");
+    assert!(text.contains("'disk?partition=2'"), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&workdir.ok(&["info", "--json", "disk"])).unwrap();
+    let first = &json["partitions"][0];
+    assert_eq!(
+        (&first["number"], &first["image"], &first["bytes"]),
+        (&1.into(), &"disk?partition=1".into(), &(4 << 20).into())
+    );
+    assert!(json["partitions"][1]["holds"].is_null());
+    workdir.prints(
+        &["info", "disk", "disk?partition=1"],
+        "\ndisk?partition=1:\n",
+    );
     assert!(text.lines().all(|line| line == line.trim()), "{text}");
     workdir.prints(&["ls", "disk?partition=1"], "lost+found");
     // Its files are read and changed there, and nothing else of the disk.

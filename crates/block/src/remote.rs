@@ -54,7 +54,7 @@ impl RemoteAddress {
             return RbdAddress::parse(name).map(RemoteAddress::Rbd);
         }
         Err(
-            "is on a server that this build has no client for; `cargo install --path crates/cli --features rbd,s3` has all",
+            "is on a server that this build has no client for; one with all needs uext4's source tree, in which `cargo install --path crates/cli --features rbd,s3` installs it",
         )
     }
 

@@ -49,6 +49,16 @@ pub enum MkfsError {
         /// What has no room.
         what: &'static str,
     },
+    /// The image is larger than the format can describe with these options.
+    #[error("size can't be {size} bytes: it is at most {most}: {why}")]
+    TooLarge {
+        /// Bytes that were asked for.
+        size: u64,
+        /// Bytes of the largest image.
+        most: u64,
+        /// What limits it, and which option raises that.
+        why: &'static str,
+    },
     /// The image has too few inodes for the tree.
     #[error("a number of {inodes} inodes is too small: {needed} are needed")]
     NoInodes {

@@ -189,14 +189,15 @@ fn sizes(options: &MkfsOptions, features: &FeatureSet, request: Request) -> Resu
     let cluster = u64::from(options.cluster_ratio());
     let first = u64::from(block_size == 1024 && !features.has_clusters());
     let (mut blocks, inodes) = (request.blocks / cluster * cluster, request.inodes.max(16));
-    let limit = if features.incompat.contains(Incompat::BIT64) {
-        1 << 48
-    } else {
-        1 << 32
+    let (limit, why) = match features.incompat.contains(Incompat::BIT64) {
+        true => (1 << 48, "block numbers have 48 bits"),
+        false => (
+            1 << 32,
+            "block numbers have 32 bits; -O 64bit makes them longer",
+        ),
     };
     if blocks >= limit {
-        let why = "fewer blocks than block numbers can count";
-        return Err(MkfsError::option("size", blocks * block_size, why));
+        return Err(too_large(options, blocks, limit - 1, why));
     }
     if inodes >= 1 << 32 {
         return Err(too_many_inodes(inodes));
@@ -221,13 +222,7 @@ fn sizes(options: &MkfsOptions, features: &FeatureSet, request: Request) -> Resu
             inodes_per_group: inodes_per_group(options, inodes, groups),
             reserved_gdt: reserved_gdt(options, features, blocks - first, per_group, groups),
         };
-        if found.inodes_per_group * groups > u64::from(u32::MAX) {
-            return Err(too_many_inodes(inodes));
-        }
-        if group_metadata(options, features, &found, 0) >= per_group {
-            let what = "a group's metadata";
-            return Err(MkfsError::NoSpace { blocks, what });
-        }
+        check_groups(options, features, &found, inodes)?;
         let needed = group_metadata(options, features, &found, groups - 1);
         if in_last == 0 || (groups > 1 && in_last >= needed + LAST_GROUP_SPARE) {
             return Ok(found);
@@ -240,6 +235,49 @@ fn sizes(options: &MkfsOptions, features: &FeatureSet, request: Request) -> Resu
         } else {
             return Ok(found);
         }
+    }
+}
+
+/// Refuses groups that are too many, or too small for their metadata.
+fn check_groups(
+    options: &MkfsOptions,
+    features: &FeatureSet,
+    sizes: &Sizes,
+    inodes: u64,
+) -> Result<()> {
+    let Sizes {
+        blocks,
+        per_group,
+        groups,
+        ..
+    } = *sizes;
+    if group_metadata(options, features, sizes, 0) >= per_group {
+        let most = groups_most(options, features, *sizes, inodes);
+        if most > 1 {
+            let why =
+                "one group holds the descriptors of all; -O ^resize_inode,meta_bg spreads them";
+            return Err(too_large(options, blocks, most * per_group, why));
+        }
+        let what = "a group's metadata";
+        return Err(MkfsError::NoSpace { blocks, what });
+    }
+    let most = u64::from(u32::MAX) / inodes_per_group(options, 1, 1);
+    if groups > most {
+        let why = "each group has inodes, and inode numbers have 32 bits";
+        return Err(too_large(options, blocks, most * per_group, why));
+    }
+    if sizes.inodes_per_group * groups > u64::from(u32::MAX) {
+        return Err(too_many_inodes(sizes.inodes_per_group * groups));
+    }
+    Ok(())
+}
+
+fn too_large(options: &MkfsOptions, blocks: u64, blocks_most: u64, why: &'static str) -> MkfsError {
+    let bytes = |blocks: u64| blocks.saturating_mul(u64::from(options.block_size));
+    MkfsError::TooLarge {
+        size: bytes(blocks),
+        most: bytes(blocks_most),
+        why,
     }
 }
 
@@ -269,6 +307,23 @@ fn inodes_per_group(options: &MkfsOptions, inodes: u64, groups: u64) -> u64 {
     let most = u64::from(options.blocks_per_group_max()) / per_block * per_block;
     let filled = table_bytes.div_ceil(block_size) * per_block;
     (filled / 8 * 8).clamp(16, most)
+}
+
+/// Groups whose descriptors fit into the first beside its other metadata, at most as many as `sizes` has.
+fn groups_most(options: &MkfsOptions, features: &FeatureSet, sizes: Sizes, inodes: u64) -> u64 {
+    let per_block = descs_per_block(options, features);
+    let mut at = sizes;
+    loop {
+        let all = group_metadata(options, features, &at, 0);
+        if all < at.per_group || at.groups <= 1 {
+            return at.groups;
+        }
+        let others = all - at.groups.div_ceil(per_block);
+        let descs = at.per_group.saturating_sub(others + 1);
+        // Fewer groups have more inodes each.
+        at.groups = (descs * per_block).clamp(1, at.groups - 1);
+        at.inodes_per_group = inodes_per_group(options, inodes, at.groups);
+    }
 }
 
 fn descs_per_block(options: &MkfsOptions, features: &FeatureSet) -> u64 {
@@ -543,6 +598,42 @@ mod tests {
         let layout = Layout::new(&options, &options.identity(), request).unwrap();
         assert_eq!(layout.geo().blocks_per_group, 10_000);
         assert!(layout.geo().inodes_count >= 100_000);
+    }
+
+    #[test]
+    fn too_large_names_the_largest() {
+        let most = |features: &str, block_size: u32, bytes: u64| {
+            let mut options = MkfsOptions {
+                block_size,
+                ..MkfsOptions::default()
+            };
+            options.features = options.features.changed(features).unwrap();
+            let sized = |bytes: u64| {
+                let blocks = bytes / u64::from(block_size);
+                let inodes = inodes_by_ratio(&options, blocks);
+                let request = Request {
+                    blocks,
+                    inodes,
+                    reserved: 0,
+                };
+                sizes(&options, &options.features.settled(), request)
+            };
+            let (most, why) = match sized(bytes) {
+                Err(MkfsError::TooLarge { size, most, why }) if size == bytes => (most, why),
+                other => panic!("{other:?}"),
+            };
+            assert!(sized(most).is_ok(), "{most}");
+            assert!(sized(most + (1 << 40)).is_err(), "{most}");
+            (most >> 40, why)
+        };
+        let (all, descs) = most("^resize_inode", 4096, 100_000 << 40);
+        assert!((254..256).contains(&all) && descs.contains("meta_bg spreads"));
+        assert_eq!(most("^resize_inode", 4096, 300 << 40).0, all);
+        assert_eq!(most("^resize_inode", 1024, 100 << 40).0, 0);
+        let spread = most("^resize_inode,meta_bg", 4096, 100_000 << 40);
+        assert!(spread.0 == 32767 && spread.1.contains("inode numbers"));
+        let narrow = most("^64bit", 4096, 16 << 40);
+        assert!(narrow.0 == 15 && narrow.1.contains("-O 64bit"));
     }
 
     #[test]

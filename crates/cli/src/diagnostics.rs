@@ -5,7 +5,7 @@ use crate::quoted::{self, quoted};
 use crate::superblock::{self, OpenError};
 use crate::system::paths;
 use crate::system::{files, mounts};
-use crate::{device, interrupt, near_names, probe, show, undecrypted};
+use crate::{device, interrupt, near_names, probe, show, size, undecrypted};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -249,13 +249,28 @@ pub fn on_host(path: &Path, e: impl Into<io::Error>) -> anyhow::Error {
     anyhow::anyhow!("{}: {text}{}", path.display(), did_you_mean(path))
 }
 
+/// How a file in an image is named.
+const FORM: &str = "a file in an image is IMAGE:/path, such as disk.img:/etc/hosts";
+
 /// A path without an image, of which a file was to be changed: what it names is the host's, or the image itself.
 pub fn no_file_named(path: &Path) -> anyhow::Error {
-    if !fs::metadata(path).is_ok_and(|there| holds_data(&there)) {
-        return opening(path, &Errno::ENOENT.into());
+    let name = path.display();
+    if has_magic(path) {
+        let hint = quoted(format!("{name}:/"));
+        return anyhow::anyhow!(
+            "{name}: names an image, not a file in it; {hint} is its root directory"
+        );
     }
-    let (name, hint) = (path.display(), quoted(format!("{}:/", path.display())));
-    anyhow::anyhow!("{name}: names an image, not a file in it; {hint} is its root directory")
+    match fs::metadata(path) {
+        Ok(there) if there.is_dir() => {
+            anyhow::anyhow!("{name}: is a directory of the host; {FORM}")
+        }
+        Ok(_) => anyhow::anyhow!("{name}: is a file of the host; {FORM}"),
+        Err(_) if location::meant(path).is_some() => {
+            anyhow::anyhow!("{name}: no such file{}", did_you_mean(path))
+        }
+        Err(_) => missing(path, &format!("; {FORM}")),
+    }
 }
 
 /// An error about a file of the host that is to be made: its directory may be missing.
@@ -318,7 +333,7 @@ pub fn opening_to_write(image: &Path, e: &Error) -> anyhow::Error {
                 image,
                 &format!("; `uext4 mkfs {quoted} --size 1G` makes one"),
             ),
-            false => missing(image, "; a file in an image is IMAGE:/path"),
+            false => missing(image, &format!("; {FORM}")),
         };
     }
     opening(image, e)
@@ -362,7 +377,12 @@ pub fn opening(image: &Path, e: &Error) -> anyhow::Error {
             anyhow::anyhow!("{name}: {}", truncated(image).unwrap_or_default())
         }
         Errno::EUCLEAN => {
-            let read = if_readable_without_journal(image);
+            let read = match superblock::backup_that_reads(image) {
+                Some(block) => format!(
+                    ", and --superblock {block} (mount: -o ro,sb={block}) reads it with backups of superblock and descriptors"
+                ),
+                None => if_readable_without_journal(image),
+            };
             anyhow::anyhow!("{name}: {e}; `uext4 check {name}` reports what is damaged{read}")
         }
         Errno::EIO => anyhow::anyhow!("{name}: {e}; is the image complete?"),
@@ -452,9 +472,20 @@ pub fn making(image: &Path, e: MkfsError) -> anyhow::Error {
             show::bytes(need),
             show::bytes(most)
         ),
+        MkfsError::TooLarge { size, most, why } => anyhow::anyhow!(
+            "{name}: size can't be {}: it is at most {}: {why}",
+            show::bytes(size),
+            at_most(most)
+        ),
         MkfsError::Cancelled => interrupt::check().err().unwrap_or_else(|| e.into()),
         e => anyhow::anyhow!("{name}: {e}"),
     }
+}
+
+/// A limit as a size that can be given, not above it: `254T`.
+fn at_most(bytes: u64) -> String {
+    let unit = 1 << (bytes.max(1).ilog2() / 10 * 10);
+    size::human(bytes / unit * unit, 1024)
 }
 
 fn is_full(e: &BlockError) -> bool {
@@ -516,9 +547,7 @@ fn missing(image: &Path, hint: &str) -> anyhow::Error {
 fn not_an_image(image: &Path) -> anyhow::Error {
     let name = image.display();
     if image.is_dir() {
-        return anyhow::anyhow!(
-            "{name}: is a directory of the host, not an image; a file in an image is IMAGE:/path"
-        );
+        return anyhow::anyhow!("{name}: is a directory of the host, not an image; {FORM}");
     }
     if device::offset() > 0 {
         let (at, hint) = (device::offset(), quoted::path(image));

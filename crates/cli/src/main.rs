@@ -196,7 +196,11 @@ fn main() -> ExitCode {
     if let Some(bytes) = options.offset {
         device::set_offset(bytes);
     }
-    if let (Some(level), false) = (level_asked_for(), command.is_server()) {
+    let level = match level_asked_for() {
+        Ok(level) => level.filter(|_| !command.is_server()),
+        Err(why) => return ExitCode::from(end(&why.into(), USAGE)),
+    };
+    if let Some(level) = level {
         let reporter = Reporter::new(level, |_, line| {
             to_stderr(format_args!("uext4: {}", printable(&line)))
         });

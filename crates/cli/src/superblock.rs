@@ -7,7 +7,7 @@ use uext4::unstable::ondisk::{
     FormatError, Incompat, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, Superblock,
 };
 use uext4::unstable::{BackupSuperblock, Ext4Error, read_superblock};
-use uext4::{BlockDevice, BlockError, DeviceOptions};
+use uext4::{BlockDevice, BlockError, DeviceOptions, Filesystem, ImageOptions};
 
 /// The block of the backup that is to be used.
 static BLOCK: OnceLock<u64> = OnceLock::new();
@@ -155,6 +155,18 @@ pub fn remedy_of_repair(image: &Path) -> Option<String> {
         repair(image),
         found.block
     ))
+}
+
+/// The block of a backup with which an image can be read that has lost its descriptors of groups; `None` if one was asked for.
+pub fn backup_that_reads(image: &Path) -> Option<u64> {
+    if asked_for().is_some() {
+        return None;
+    }
+    let options = DeviceOptions::read_only().exclusive(false);
+    let device = device::open(image, &options).ok()?;
+    let found = BackupSuperblock::find(device, None)?;
+    let opened = Filesystem::open_device(found.device, &ImageOptions::read_only());
+    opened.is_ok().then_some(found.block)
 }
 
 /// Why the superblock of an image can't be read, and the backup of it.

@@ -47,6 +47,19 @@ impl MountEntry {
         Ok(entries.pop())
     }
 
+    /// Why nothing else can be mounted at `dir`, if something is mounted there, and what to do.
+    pub fn in_the_way(dir: &Path) -> Option<String> {
+        let entry = MountEntry::at(dir).ok()??;
+        let umount = match entry.is_ours() {
+            true => "uext4 umount",
+            false => "umount",
+        };
+        let (dir, source) = (dir.display(), entry.source.display());
+        Some(format!(
+            "{dir}: {source} is mounted there already; `{umount} {dir}` first"
+        ))
+    }
+
     /// All mounts that this process sees.
     ///
     /// # Errors

@@ -19,8 +19,8 @@ use uext4::ImageName;
 pub enum SecondMountError {
     /// The same image on the same directory.
     #[error(
-        "image is already open: it is mounted on {}; uext4 mount -o remount changes its options",
-        .0.display()
+        "image is already open: it is mounted on {dir}; `uext4 mount -o remount,OPTIONS {dir}` changes its options",
+        dir = .0.display()
     )]
     Same(PathBuf),
     /// It would show something else than the first mount.
@@ -32,9 +32,9 @@ pub enum SecondMountError {
     Different(PathBuf),
     /// Only root makes bind mounts, and only of what it has mounted itself.
     #[error(
-        "image is already open: it is mounted on {}; root can show what root has mounted elsewhere too, else unmount it \
-         first",
-        .0.display()
+        "image is already open: it is mounted on {dir}; use its files there, or `uext4 umount {dir}` first; only root can \
+         show it at a second directory, and only what root has mounted",
+        dir = .0.display()
     )]
     RootOnly(PathBuf),
     /// It would have to be written.

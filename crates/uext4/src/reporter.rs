@@ -3,6 +3,7 @@
 
 use crate::line::Severity;
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -20,12 +21,34 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// The most bytes of a message.
 const MESSAGE_BYTES_MAX: usize = 4 << 10;
 
-/// The level that the environment asks for; one that does not exist is `debug`.
-pub fn level_asked_for() -> Option<LevelFilter> {
-    let level = std::env::var_os(LEVEL_VARIABLE)?.into_string();
-    let level = level.ok().and_then(|level| level.parse().ok());
-    Some(level.unwrap_or(LevelFilter::DEBUG))
+/// The level that the environment asks for.
+///
+/// # Errors
+/// [`UnknownLevel`]: there is no such level.
+pub fn level_asked_for() -> Result<Option<LevelFilter>, UnknownLevel> {
+    let asked = std::env::var_os(LEVEL_VARIABLE).filter(|level| !level.is_empty());
+    let level = |asked: &OsString| asked.to_str().and_then(|text| text.parse().ok());
+    match asked {
+        Some(asked) => level(&asked).map(Some).ok_or(UnknownLevel(asked)),
+        None => Ok(None),
+    }
 }
+
+/// The environment asks for a level that does not exist.
+#[derive(Clone, Debug)]
+pub struct UnknownLevel(OsString);
+
+impl fmt::Display for UnknownLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = self.0.display();
+        write!(
+            f,
+            "{LEVEL_VARIABLE}: no level is named '{level}'; error, warn, info, debug and trace are, and off"
+        )
+    }
+}
+
+impl std::error::Error for UnknownLevel {}
 
 /// The process has a subscriber already.
 #[derive(Clone, Copy, Debug)]

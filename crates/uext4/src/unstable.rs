@@ -15,7 +15,7 @@ pub use crate::repair::{
     apply_repair, plan_grow, plan_repair, plan_rest, plan_shrink, plan_tune, plan_writes,
     repair_image, resume_repair, undo_repair,
 };
-pub use crate::reporter::{AlreadyInstalled, Reporter, level_asked_for};
+pub use crate::reporter::{AlreadyInstalled, Reporter, UnknownLevel, level_asked_for};
 #[cfg(target_os = "linux")]
 pub use uext4_block::{HostExtent, HostExtentsOf, LatencyDevice, host_extents};
 pub use uext4_block::{RemoteAddress, errno_of, images_of};

@@ -194,6 +194,27 @@ fn the_host_s_largest_file_is_named() {
     assert!(!workdir.path("new.img").exists());
 }
 
+#[test]
+fn the_largest_size_is_named() {
+    let workdir = Workdir::new();
+    for (options, what) in [
+        (
+            &[][..],
+            "it is at most 254T: one group holds the descriptors",
+        ),
+        (
+            &["-O", "^64bit"],
+            "it is at most 15T: block numbers have 32",
+        ),
+    ] {
+        let args = [&["mkfs", "new.img", "100000T"], options].concat();
+        let line = workdir.fails(1, &args);
+        assert!(line.contains("size can't be 97.66 PiB: "), "{line}");
+        assert!(line.contains(what), "{line}");
+    }
+    assert!(!workdir.path("new.img").exists());
+}
+
 /// Begins to make an image over another; returns once the new one is being written, or is done.
 fn begin(workdir: &Workdir) -> Child {
     let mut command = Command::new(uext4());

@@ -221,6 +221,69 @@ fn an_image_alone_is_not_its_root_to_what_changes_files() {
     assert!(fs::read(workdir.path("a.img")).unwrap() == before);
 }
 
+#[test]
+fn a_path_of_the_host_is_told_how_a_file_in_an_image_is_named() {
+    let workdir = Workdir::new();
+    fs::create_dir(workdir.path("dir")).unwrap();
+    fs::write(workdir.path("file"), "content\n").unwrap();
+    let form = "a file in an image is IMAGE:/path, such as disk.img:/etc/hosts";
+    for (name, what) in [
+        ("dir", "dir: is a directory of the host; "),
+        ("file", "file: is a file of the host; "),
+        ("gone", "gone: no such image; "),
+    ] {
+        for line in [
+            &["chmod", "700", name][..],
+            &["chown", "0", name],
+            &["xattr", "set", name, "user.a", "b"],
+            &["touch", name],
+            &["rm", name],
+        ] {
+            workdir.refuses(1, line, &format!("{what}{form}"));
+        }
+    }
+    let meant = "file/x: no such file; did you mean file:/x?";
+    workdir.refuses(1, &["chmod", "700", "file/x"], meant);
+}
+
+/// As mv(1), which names what is not a directory, not the file that would be moved.
+#[test]
+fn a_move_names_what_is_not_a_directory() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    workdir.ok(&["touch", "a.img:/f", "a.img:/g"]);
+    fs::write(workdir.path("host"), "content\n").unwrap();
+    for from in ["a.img:/f", "host"] {
+        for to in ["a.img:/new/", "a.img:/g/", "a.img:/g/x"] {
+            let line = workdir.fails(1, &["mv", from, to]);
+            assert!(line.contains(&format!("uext4: {to}: ")), "{from}: {line}");
+            assert!(line.contains("not a directory"), "{from}: {line}");
+        }
+    }
+    workdir.ok(&["stat", "a.img:/f", "a.img:/g"]);
+    assert!(workdir.path("host").exists());
+}
+
+#[test]
+fn a_level_of_the_log_that_does_not_exist_is_refused() {
+    let workdir = Workdir::new();
+    workdir.ok(&["mkfs", "a.img", "--size", "16M"]);
+    let said = |level: &str| {
+        let mut command = Command::new(uext4());
+        command.args(["ls", "a.img"]).current_dir(workdir.dir());
+        let out = command.env("UEXT4_LOG", level).output().unwrap();
+        (out.status.code(), String::from_utf8(out.stderr).unwrap())
+    };
+    let (code, line) = said("bogus");
+    assert_eq!(code, Some(2), "{line}");
+    let why =
+        "UEXT4_LOG: no level is named 'bogus'; error, warn, info, debug and trace are, and off\n";
+    assert_eq!(line, format!("uext4: {why}"));
+    assert_eq!(said(""), (Some(0), String::new()));
+    assert_eq!(said("off"), (Some(0), String::new()));
+    assert!(said("debug").1.contains("took"));
+}
+
 /// It may be a file that has something, and others write to it too.
 #[test]
 fn standard_output_is_written_from_where_it_is() {

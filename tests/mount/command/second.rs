@@ -1,6 +1,7 @@
 //! An image that is mounted already, and one that is in memory.
 
 use super::{MountedImage, end, signal};
+use uext4_testkit::built::uext4;
 use uext4_testkit::prelude::*;
 
 impl MountedImage {
@@ -60,6 +61,38 @@ fn a_second_mount_that_can_not_be_says_where_the_first_is() {
     mounted.ok(&["mount", "-o", "remount,ro", "mnt"]);
     mounted.refuses(&["mount", "a.img", "second"], "mounted read-only on");
     assert!(mounted.flags("second").is_none());
+    mounted.ok(&["umount", "mnt"]);
+    mounted.assert_clean();
+}
+
+#[test]
+fn a_user_is_told_what_is_mounted_already_and_how_to_end_it() {
+    let mounted = require!(some MountedImage::with_second());
+    mounted.ok(&["mkfs", "b.img", "--size", "16M"]);
+    for name in ["", "a.img", "b.img", "second", "mnt"] {
+        fs::set_permissions(mounted.path(name), fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let refused = |image: &str, dir: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+        command.args([uext4(), "mount", image, dir]);
+        let out = command.current_dir(mounted.dir.path()).output().unwrap();
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert!(!out.status.success() && said.lines().count() == 1, "{said}");
+        said
+    };
+    mounted.ok(&["mount", "a.img", "mnt"]);
+    let said = refused("a.img", "second");
+    for what in ["it is mounted on ", "/mnt` first; only root", " (process "] {
+        assert!(said.contains(what), "{said}");
+    }
+    let said = refused("b.img", "mnt");
+    for what in [
+        "a.img is mounted there already; `uext4 umount ",
+        "/mnt` first",
+    ] {
+        assert!(said.contains(what), "{said}");
+    }
     mounted.ok(&["umount", "mnt"]);
     mounted.assert_clean();
 }

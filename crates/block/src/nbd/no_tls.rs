@@ -18,7 +18,7 @@ impl Security {
             None => Ok(None),
             Some(_) => Err(io::Error::new(
                 ErrorKind::Unsupported,
-                "it asks for TLS, which this build has not; `cargo install --path crates/cli` has",
+                "it asks for TLS, which this build has not; `cargo install --path crates/cli` in uext4's source tree installs one that has",
             )),
         }
     }

@@ -10,7 +10,8 @@ use std::process::Command;
 const PROGRAM: &str = "uext4-bench";
 
 /// How to get it.
-const INSTALL: &str = "install it with `cargo install --path bench` in uext4's source tree";
+const INSTALL: &str =
+    "it needs uext4's source tree, in which `cargo install --path bench` installs it";
 
 /// What `--help` prints without it.
 const HELP: &str = "\
@@ -20,7 +21,7 @@ Usage: uext4 bench WORKLOAD [OPTIONS]
 
 Workloads: mdtest, create-unlink, fsync, randrw, generation, lazytime,
 icache-shrink, fxmark, clone, mq, fuse; conflicts and transfers have builds of
-their own, `make conflicts` and `make transfers`
+their own, `make conflicts` and `make transfers` in uext4's source tree
 `all` runs each of them and writes a report; `compare` compares two results";
 
 /// Measure uext4: files, directories, message queues, locks

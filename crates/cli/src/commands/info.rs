@@ -2,7 +2,7 @@
 
 use crate::probe;
 use crate::system::mounts;
-use crate::{diagnostics, failures, show, superblock, time_format};
+use crate::{diagnostics, failures, quoted, show, superblock, time_format};
 use anyhow::Result;
 use comfy_table::{Table, presets};
 use serde::Serialize;
@@ -14,12 +14,14 @@ use uext4::unstable::ondisk::{
     STATE_CLEAN, STATE_ERROR, Superblock, quota_inodes,
 };
 use uext4::unstable::{MmpHold, MmpHolder};
-use uext4::{BlockDevice, BlockError, DeviceOptions, ImageFiles, ImageName, RangeDevice};
+use uext4::{
+    BlockDevice, BlockError, DeviceOptions, ImageFiles, ImageName, Partition, RangeDevice,
+};
 use uuid::Uuid;
 
 /// Show superblock, features, journal and groups, as dumpe2fs does
 ///
-/// Of a file or device that has partitions instead, those are listed.
+/// Of a file or device that has partitions instead, those are listed, with what names each as an image.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     uext4 info --groups disk.img\n  \
@@ -71,6 +73,28 @@ struct Json {
     groups: Vec<GroupJson>,
 }
 
+/// What is shown of an operand.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Document {
+    Image(Box<Json>),
+    Disk { partitions: Vec<PartitionJson> },
+}
+
+/// A partition of a disk.
+#[derive(Serialize)]
+struct PartitionJson {
+    number: u32,
+    /// What names it as an image.
+    image: String,
+    name: String,
+    start: u64,
+    bytes: u64,
+    #[serde(rename = "type")]
+    kind: String,
+    holds: Option<&'static str>,
+}
+
 /// The host that has an image with multi-mount protection open, or left it behind.
 #[derive(Serialize)]
 struct HolderJson {
@@ -120,23 +144,44 @@ struct GroupJson {
 pub fn run(args: &Args) -> Result<()> {
     let mut documents = Vec::new();
     for image in &args.images {
-        let shown = read(args, image).and_then(|info| match args.json {
-            true => {
-                documents.push(info);
-                Ok(())
-            }
-            false => print(args, image, &info),
-        });
-        if let Err(e) = shown {
-            if !args.json {
-                print_partitions(image)?;
-            }
-            failures::report(e)?;
-        }
+        let shown = match read(args, image) {
+            Ok(info) => show_image(args, image, info, &mut documents),
+            // Of a disk, that is what there is to show.
+            Err(e) => match partitions(image) {
+                Some(found) => show_partitions(args, image, found, &mut documents),
+                None => Err(e),
+            },
+        };
+        shown.or_else(failures::report)?;
     }
     match args.json {
         true => show::json_of(&args.images, documents),
         false => Ok(()),
+    }
+}
+
+fn show_image(args: &Args, image: &Path, info: Json, documents: &mut Vec<Document>) -> Result<()> {
+    match args.json {
+        true => {
+            documents.push(Document::Image(Box::new(info)));
+            Ok(())
+        }
+        false => print(args, image, &info),
+    }
+}
+
+fn show_partitions(
+    args: &Args,
+    image: &Path,
+    found: Vec<PartitionJson>,
+    documents: &mut Vec<Document>,
+) -> Result<()> {
+    match args.json {
+        true => {
+            documents.push(Document::Disk { partitions: found });
+            Ok(())
+        }
+        false => print_partitions(args, image, &found),
     }
 }
 
@@ -176,40 +221,70 @@ fn print(args: &Args, image: &Path, info: &Json) -> Result<()> {
     Ok(())
 }
 
-/// A line for each partition, if there are some.
-fn print_partitions(image: &Path) -> Result<()> {
-    if ImageName::parse(image).partition().is_some() || diagnostics::has_magic(image) {
-        return Ok(());
-    }
+/// The partitions of a disk, if it has some.
+fn partitions(image: &Path) -> Option<Vec<PartitionJson>> {
     let name = ImageName::parse(image);
+    if name.partition().is_some() || diagnostics::has_magic(image) {
+        return None;
+    }
     let is_data = name.is_remote()
         || std::fs::metadata(name.path()).is_ok_and(|there| diagnostics::holds_data(&there));
     let options = DeviceOptions::read_only().exclusive(false);
-    let Some(Ok((disk, found))) = is_data
-        .then(|| -> Result<_, BlockError> { ImageFiles::open(image, &options)?.partitions() })
-    else {
-        return Ok(());
-    };
-    if found.is_empty() {
-        return Ok(());
+    let open = || -> Result<_, BlockError> { ImageFiles::open(image, &options)?.partitions() };
+    let (disk, found) = is_data.then(open)?.ok()?;
+    // The boot code of a file system may look like a table.
+    let what = probe::in_device(&*disk).ok().flatten()?;
+    if !what.starts_with("a partition table") {
+        return None;
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["partition", "name", "start", "size", "type", "holds"]);
-    for partition in &found {
+    let one = |partition: Partition| {
         let (start, len) = (partition.start, Some(partition.len));
         let part = RangeDevice::new(Arc::clone(&disk), start, len);
         let holds = part.and_then(|part| probe::in_device(&part));
+        let named = ImageName::in_disk(name.path(), partition.number);
+        PartitionJson {
+            number: partition.number,
+            image: named.display().to_string(),
+            name: partition.name,
+            start: partition.start,
+            bytes: partition.len,
+            kind: partition.kind,
+            holds: holds.ok().flatten(),
+        }
+    };
+    let found: Vec<PartitionJson> = found.into_iter().map(one).collect();
+    (!found.is_empty()).then_some(found)
+}
+
+/// A line for each partition.
+fn print_partitions(args: &Args, image: &Path, found: &[PartitionJson]) -> Result<()> {
+    let out = &mut std::io::stdout().lock();
+    if args.images.len() > 1 {
+        writeln!(out, "{}:", show::image(image))?;
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "partition",
+        "name",
+        "start",
+        "size",
+        "type",
+        "holds",
+        "image",
+    ]);
+    for partition in found {
         table.add_row([
             partition.number.to_string(),
             partition.name.clone(),
             partition.start.to_string(),
-            show::bytes(partition.len),
+            show::bytes(partition.bytes),
             partition.kind.clone(),
-            holds.ok().flatten().unwrap_or("").to_owned(),
+            partition.holds.unwrap_or("").to_owned(),
+            quoted::quoted(&partition.image),
         ]);
     }
-    writeln!(std::io::stdout(), "{}", show::table(&table))?;
+    writeln!(out, "{}", show::table(&table))?;
     Ok(())
 }
 

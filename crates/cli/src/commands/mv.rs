@@ -264,6 +264,8 @@ impl Mover<'_> {
             .map_err(|e| match e.errno() {
                 Errno::EINVAL => anyhow::anyhow!("{}: can't be moved into itself", at(path)),
                 Errno::ENOENT => diagnostics::creating(fs, &at(to), e),
+                // A name with a slash at its end.
+                Errno::ENOTDIR => anyhow::anyhow!("{}: not a directory", at(to)),
                 _ => diagnostics::changing(fs, &at(path), e),
             })?;
         self.renamed(image, path, to)

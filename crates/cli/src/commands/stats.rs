@@ -1,13 +1,13 @@
 //! `uext4 stats`.
 
-use crate::show;
+use crate::{diagnostics, show};
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, Value};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use uext4_mountd::stats;
+use uext4_mountd::stats::{self, StatsError};
 
 /// Show what a mount does: requests, latencies, locks, caches
 ///
@@ -55,7 +55,10 @@ fn sample(dir: &Path) -> Result<Sample> {
     let document = stats::read(dir);
     Ok(Sample {
         at: Instant::now(),
-        document: document.map_err(|e| anyhow::anyhow!("{}: {e}", dir.display()))?,
+        document: document.map_err(|e| match e {
+            StatsError::Host(e) => diagnostics::on_host(dir, e),
+            e => anyhow::anyhow!("{}: {e}", dir.display()),
+        })?,
     })
 }
 

@@ -12,6 +12,10 @@ const TEXT_BYTES: usize = 4096;
 /// Bytes at the end of a VHD of fixed size.
 const VHD_FOOTER_BYTES: u64 = 512;
 
+/// What may have become of one, where backups were searched for.
+const OVERWRITTEN: &str =
+    "it was an image, its superblock was overwritten, and no backup of it was found";
+
 /// What an image holds instead of ext4, and what to do about it: the end of a sentence.
 ///
 /// # Errors
@@ -35,15 +39,17 @@ pub fn describe(image: &Path) -> Result<String, BlockError> {
     let Some(what) = in_head(&head) else {
         return Ok(match head.len() < HEAD_BYTES {
             true => "not an ext4 image: it holds only zeros".to_owned(),
-            false => "not an ext4 image: it begins with only zeros; if an image begins later in it, --offset names where"
-                .to_owned(),
+            false => format!(
+                "not an ext4 image: it begins with only zeros; if an image begins later in it, --offset names where; \
+                 if {OVERWRITTEN}"
+            ),
         });
     };
     if what == UNKNOWN {
         let text = &head[..head.len().min(TEXT_BYTES)];
         return Ok(match is_text(text) {
             true => "not an ext4 image but text; is it the right file?".to_owned(),
-            false => "not an ext4 image; is it the right file?".to_owned(),
+            false => format!("not an ext4 image; is it the right file? If {OVERWRITTEN}"),
         });
     }
     if what.starts_with("a partition table") {

@@ -9,6 +9,8 @@ use std::fs;
 const PROGRAM_BYTES: u64 = 256 << 20;
 /// A thread's stack, its two buffers, and what the allocator or malloc(3) of a library in C reserves for it at once, of which it uses little.
 const THREAD_BYTES: u64 = (2 + 2 + 64 + 4) << 20;
+/// What each thread certainly takes of that.
+const STACK_BYTES: u64 = 2 << 20;
 /// What recovering the journal takes at most: eight million records, in vectors and tables that have just grown.
 const RECOVERY_BYTES: u64 = 1 << 30;
 /// How many times its limit the cache takes with blocks that are being changed, and copies of them.
@@ -30,6 +32,9 @@ const OOM_SCORE_MAX: i32 = 1000;
 pub fn bound(options: &Options, threads: usize) -> Result<u64, Failure> {
     // Raising it is allowed to all; a host without it has no such killer.
     let _ = raise_oom_score();
+    if let Some(asked) = options.memory {
+        check_asked(asked, address_space(), threads as u64)?;
+    }
     let wanted = options
         .memory
         .unwrap_or_else(|| default_bytes(options, threads));
@@ -42,6 +47,25 @@ pub fn bound(options: &Options, threads: usize) -> Result<u64, Failure> {
     setrlimit(Resource::As, bound)
         .map_err(|e| Failure::new(format_args!("the server's memory can't be bounded: {e}")))?;
     Ok(bytes)
+}
+
+/// Refuses a bound below what this process has already and the stacks of its threads.
+fn check_asked(asked: u64, has: u64, threads: u64) -> Result<(), Failure> {
+    match asked < has + STACK_BYTES * threads {
+        true => Err(Failure::new(format_args!(
+            "option 'memory': {asked} bytes are too few for the server; -o memory={}M is enough to start it with its {threads} threads",
+            (has + THREAD_BYTES * threads).div_ceil(1 << 20)
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Bytes of address space that this process has; 0 where that is not to be seen.
+fn address_space() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+    let kib = size.and_then(|size| size.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
 }
 
 fn default_bytes(options: &Options, threads: usize) -> u64 {
@@ -72,4 +96,18 @@ pub fn raise_open_files_max() {
             maximum,
         },
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_below_what_is_there_names_one_that_is_enough() {
+        assert!(address_space() > 1 << 20);
+        let e = check_asked(1, 90 << 20, 2).unwrap_err();
+        assert!(e.message.contains("-o memory=234M is enough"), "{e}");
+        check_asked(94 << 20, 90 << 20, 2).unwrap();
+        check_asked((94 << 20) - 1, 90 << 20, 2).unwrap_err();
+    }
 }

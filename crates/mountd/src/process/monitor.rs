@@ -455,9 +455,13 @@ fn mounting(request: &MountRequest, e: &io::Error) -> Failure {
     if !rustix::process::geteuid().is_root() && helper().is_err() {
         return Failure::new("fusermount3 is missing: install the package fuse3");
     }
-    let hint = match e.kind() {
-        io::ErrorKind::PermissionDenied => "; it must be a directory of yours",
-        _ => "",
+    let is_denied = e.kind() == io::ErrorKind::PermissionDenied;
+    if is_denied && let Some(why) = MountEntry::in_the_way(request.dir()) {
+        return Failure::new(why);
+    }
+    let hint = match is_denied {
+        true => "; it must be a directory of yours",
+        false => "",
     };
     Failure::new(format_args!("{}: {e}{hint}", request.dir().display()))
 }

@@ -104,7 +104,10 @@ pub fn run() -> Result<(), Failure> {
     signal_hook::low_level::pipe::register_raw(libc::SIGTERM, on_signal)?;
     let channel = Arc::new(Channel::inherited()?);
     let to_monitor = Arc::clone(&channel);
-    let level = level_asked_for().unwrap_or(LevelFilter::WARN);
+    let level = level_asked_for()
+        .ok()
+        .flatten()
+        .unwrap_or(LevelFilter::WARN);
     Reporter::new(level, move |severity, message| {
         // Never waits for the monitor, which may be waiting for the server, or has ended.
         let _ = to_monitor.try_send(&FromServer::Wrong { severity, message });

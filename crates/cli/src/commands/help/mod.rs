@@ -3,7 +3,7 @@
 mod meanings;
 mod topics;
 
-use self::topics::TOPICS;
+pub use self::topics::TOPICS;
 use crate::near_names;
 use anyhow::{Result, bail};
 use clap::error::{ContextKind, ContextValue, ErrorKind};

@@ -666,10 +666,10 @@ fn tell(args: &Args, report: &MkfsReport) -> Result<()> {
     }
     let mut what = if !args.from.is_empty() {
         format!(
-            ", {} files, {} directories, {} symlinks, {} of data",
-            report.files,
-            report.directories,
-            report.symlinks,
+            ", {}, {}, {}, {} of data",
+            show::count(report.files, "file", "files"),
+            show::count(report.directories, "directory", "directories"),
+            show::count(report.symlinks, "symlink", "symlinks"),
             show::bytes(report.data_bytes)
         )
     } else {

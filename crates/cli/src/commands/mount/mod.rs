@@ -5,6 +5,7 @@ mod list;
 use crate::accounts::Accounts;
 use crate::endpoint::Host;
 use crate::location::Location;
+use crate::system::mounts;
 use crate::{diagnostics, images, quoted, show, superblock};
 use anyhow::{Context, Result, bail};
 use clap::{Args as _, FromArgMatches};
@@ -13,6 +14,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use uext4::unstable::Exclusion;
 use uext4::{Errno, Error, ImageName};
+use uext4_mountd::mountinfo::MountEntry;
 use uext4_mountd::process::{background, monitor};
 use uext4_mountd::remount::remount;
 use uext4_mountd::second_mount;
@@ -299,7 +301,14 @@ fn show_again(request: &MountRequest) -> Result<Option<PathBuf>> {
     };
     let options = request.options().map_err(anyhow::Error::msg)?;
     let shown = second_mount::mount_second(&image.0, request.dir(), &options);
-    shown.map_err(|e| anyhow::anyhow!("{}: {e}", image.0.display()))
+    shown.map_err(|e| {
+        let statistics = mounted_at(request).and_then(|dir| mounts::statistics(&dir));
+        let server = match statistics {
+            Some(document) => format!(" (process {} serves it)", document["pid"]),
+            None => String::new(),
+        };
+        anyhow::anyhow!("{}: {e}{server}", image.0.display())
+    })
 }
 
 fn request(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Result<MountRequest> {
@@ -309,6 +318,11 @@ fn request(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Resu
             "{0}: a mount whose server is gone; `uext4 umount {0}` takes it away",
             dir.display()
         ),
+        // Of another user, who alone may look into it.
+        std::io::ErrorKind::PermissionDenied => match in_the_way(dir) {
+            Some(why) => anyhow::Error::msg(why),
+            None => diagnostics::on_host(dir, e),
+        },
         _ => diagnostics::on_host(dir, e),
     })?;
     if !found.is_dir() {
@@ -330,6 +344,13 @@ fn request(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Resu
         keys: images::keys().to_vec(),
         replaces: false,
     })
+}
+
+/// Why nothing else can be mounted at a directory that may not be looked into, if something is mounted there.
+fn in_the_way(dir: &Path) -> Option<String> {
+    let dir = std::path::absolute(dir).ok()?;
+    let above = dir.parent()?.canonicalize().ok()?;
+    MountEntry::in_the_way(&above.join(dir.file_name()?))
 }
 
 /// The option that names the journal, as the server has another working directory.

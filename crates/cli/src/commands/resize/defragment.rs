@@ -99,8 +99,12 @@ impl std::fmt::Display for Done {
             pieces_after,
             ..
         } = self;
-        write!(f, "{moved} of {files} files moved")?;
-        write!(f, ", in {pieces_after} pieces, before {pieces_before}")?;
+        let files = show::count(*files, "file", "files");
+        let pieces = show::count(*pieces_after as u64, "piece", "pieces");
+        write!(
+            f,
+            "{moved} of {files} moved, in {pieces}, before {pieces_before}"
+        )?;
         match left {
             0 => Ok(()),
             left => write!(f, "; {left} can't be moved"),

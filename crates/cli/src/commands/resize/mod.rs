@@ -11,7 +11,7 @@ mod mounted;
 use super::tune::planned;
 use crate::bar::Bar;
 use crate::size::FsSize;
-use crate::{device, diagnostics, show};
+use crate::{device, diagnostics, quoted, show};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::io::Write;
@@ -154,7 +154,7 @@ pub fn resize(args: &Args) -> Result<Resized> {
         device: &device,
     };
     let changed = match shrinks {
-        true => resizer.shrink((!args.minimum).then_some(blocks))?,
+        true => resizer.shrink((!args.minimum).then_some(blocks), block_size)?,
         false => resizer.grow(blocks, block_size)?,
     };
     let after = superblock()?.geometry;
@@ -198,14 +198,30 @@ struct Resizer<'a> {
 
 impl Resizer<'_> {
     /// True if it was larger.
-    fn shrink(&self, blocks: Option<u64>) -> Result<bool> {
+    fn shrink(&self, blocks: Option<u64>, block_size: u64) -> Result<bool> {
         let options = CheckOptions::new().threads(self.args.threads);
         let bar = Bar::unless(self.args.quiet || self.args.json);
         let plans = planned(&self.args.image, self.device, || {
             plan_shrink(&**self.device, blocks, &options, &bar)
-        })?;
+        });
         drop(bar);
-        self.apply(&plans)
+        self.apply(&plans.map_err(|e| self.too_small(e, block_size))?)
+    }
+
+    /// The same error, with the least size as people read it.
+    fn too_small(&self, e: anyhow::Error, block_size: u64) -> anyhow::Error {
+        let Some(ChangeError::TooSmall { least }) = e.downcast_ref() else {
+            return e;
+        };
+        let (least, image) = (*least, &self.args.image);
+        let bytes = show::bytes(least.saturating_mul(block_size));
+        let e = ChangeError::TooSmall { least };
+        let said = format!(
+            "{}: {e} of {block_size} bytes, {bytes}; `uext4 resize --minimum {}` makes it as small as it can be",
+            image.display(),
+            quoted::path(image)
+        );
+        anyhow::Error::new(e).context(said)
     }
 
     /// True if it was smaller.
