@@ -7,6 +7,8 @@
 # make test     every test but those of the benchmarks (kernel mounts and loop devices where the machine has them); about fourteen minutes
 # make api      the library's interface beside tools/api.json.gz, the packages as crates.io takes them, other targets; about two
 #               minutes, and three to eight more where the interface changed and it installs cargo-semver-checks
+# make cinstall  the C library as cargo-c installs it: header, soname and uext4.pc beside those of make install, an example linked with each library;
+#               about three minutes, and ten more where it installs cargo-c
 # make page     the page of the benchmarks in Chromium, which it installs; about a minute
 # make demo     an image from a real tree: built, checked, read back, measured beside mke2fs -d; then every workload
 #               and variant for a moment, as one page, target/report/report.html; about five minutes
@@ -65,7 +67,7 @@ PREFIX ?= /usr/local
 # The command, and beside it the program that `uext4 bench` executes.
 BUILD_BENCH = cargo build --release -p uext4-cli -p uext4-bench
 
-.PHONY: quick deny api install install-e2fsprogs-names dist dist-check demo test python go test-remote page check crash explore guest windows nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs site setup
+.PHONY: quick deny api cinstall install install-e2fsprogs-names dist dist-check demo test python go test-remote page check crash explore guest windows nightly bench regress baseline tsan asan miri age soak shuttle loom simulate planted mutants fuzz conflicts transfers docs site setup
 
 setup:
 	@tools/setup.sh
@@ -78,6 +80,9 @@ deny:
 
 api:
 	@tools/api.sh
+
+cinstall:
+	@tools/cinstall.sh
 
 # BUILT names what Cargo built already, for packages and for `sudo make install BUILT=target/release`.
 install:
@@ -157,7 +162,7 @@ nightly: setup
 	UEXT4_TAKEOVERS=1000 $(MAKE) test-remote
 	PARQUET=1 $(MAKE) python
 	COMPARE=1 $(MAKE) go
-	ALWAYS=1 $(MAKE) deny api
+	ALWAYS=1 $(MAKE) deny api cinstall
 	$(MAKE) dist dist-check
 	cargo test --release -p uext4-bench
 	$(MAKE) site conflicts regress guest windows crash soak explore simulate fuzz age tsan asan miri

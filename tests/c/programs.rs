@@ -26,7 +26,15 @@ pub enum Link {
 }
 
 /// What a program needs of the host beside libuext4.a, as `rustc --print native-static-libs` and the .pc file have it.
-pub const STATIC_LIBRARIES: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
+pub const STATIC_LIBRARIES: [&str; 7] = [
+    "-lgcc_s",
+    "-lutil",
+    "-lrt",
+    "-lpthread",
+    "-lm",
+    "-ldl",
+    "-lc",
+];
 
 /// Compiles a program into `into`, or prints why the test is skipped.
 pub fn compile(source: &Path, link: Link, into: &Path) -> Option<PathBuf> {
