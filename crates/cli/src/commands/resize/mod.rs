@@ -18,7 +18,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uext4::unstable::{
-    RepairPlan, UndoPlace, apply_repair, plan_grow, plan_shrink, read_superblock, resume_repair,
+    ChangeError, RepairPlan, UndoPlace, apply_repair, plan_grow, plan_shrink, read_superblock,
+    resume_repair,
 };
 use uext4::{BlockDevice, CheckOptions, DeviceOptions, ImageName};
 
