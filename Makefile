@@ -8,7 +8,7 @@
 # make api      the library's interface beside tools/api.json.gz, the packages as crates.io takes them, other targets; about two
 #               minutes, and three to eight more where the interface changed and it installs cargo-semver-checks
 # make cinstall  the C library as cargo-c installs it: header, soname and uext4.pc beside those of make install, an example linked with each library;
-#               about three minutes, and ten more where it installs cargo-c
+#               about four minutes, and five more where it installs cargo-c
 # make page     the page of the benchmarks in Chromium, which it installs; about a minute
 # make demo     an image from a real tree: built, checked, read back, measured beside mke2fs -d; then every workload
 #               and variant for a moment, as one page, target/report/report.html; about five minutes

@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! cargo cinstall --version >/dev/null 2>&1; then
-  echo "cinstall: installing cargo-c in $(dirname "$(command -v cargo)"), five to ten minutes"
+  echo "cinstall: installing cargo-c in $(dirname "$(command -v cargo)"), about five minutes"
   cargo install cargo-c --version 0.10.24 --locked --debug --quiet
 fi
 # One place: cargo-c builds everything again for another.
