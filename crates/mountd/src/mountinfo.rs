@@ -47,9 +47,12 @@ impl MountEntry {
         Ok(entries.pop())
     }
 
-    /// Why nothing else can be mounted at `dir`, if something is mounted there, and what to do.
+    /// Why nothing else can be mounted at `dir`, if a FUSE file system is mounted there, and what to do.
     pub fn in_the_way(dir: &Path) -> Option<String> {
         let entry = MountEntry::at(dir).ok()??;
+        if !entry.kind.starts_with("fuse") {
+            return None;
+        }
         let umount = match entry.is_ours() {
             true => "uext4 umount",
             false => "umount",

@@ -190,6 +190,10 @@ impl Mover<'_> {
         let found = source.get(path, false)?;
         let there = target.find(to, false)?;
         let kind = there.map(|there| there.attr.kind);
+        let is_new = kind.is_none() && found.attr.kind != FileKind::Directory;
+        if is_new && paths::bytes(to).ends_with(b"/") {
+            bail!("{}: not a directory", target.display(to));
+        }
         if self.made.contains(to) {
             let other = target.display(to);
             bail!("{name}: {other} was made just now of another file, and stays");
@@ -264,8 +268,6 @@ impl Mover<'_> {
             .map_err(|e| match e.errno() {
                 Errno::EINVAL => anyhow::anyhow!("{}: can't be moved into itself", at(path)),
                 Errno::ENOENT => diagnostics::creating(fs, &at(to), e),
-                // A name with a slash at its end.
-                Errno::ENOTDIR => anyhow::anyhow!("{}: not a directory", at(to)),
                 _ => diagnostics::changing(fs, &at(path), e),
             })?;
         self.renamed(image, path, to)

@@ -51,13 +51,16 @@ pub fn bound(options: &Options, threads: usize) -> Result<u64, Failure> {
 
 /// Refuses a bound below what this process has already and the stacks of its threads.
 fn check_asked(asked: u64, has: u64, threads: u64) -> Result<(), Failure> {
-    match asked < has + STACK_BYTES * threads {
-        true => Err(Failure::new(format_args!(
-            "option 'memory': {asked} bytes are too few for the server; -o memory={}M is enough to start it with its {threads} threads",
-            (has + THREAD_BYTES * threads).div_ceil(1 << 20)
-        ))),
-        false => Ok(()),
+    let least = has + STACK_BYTES * threads;
+    if asked >= least {
+        return Ok(());
     }
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    Err(Failure::new(format_args!(
+        "option 'memory': {asked} bytes are too few: to start takes {}M, and -o memory={}M has room for all of its {threads} threads",
+        mib(least),
+        mib(has + THREAD_BYTES * threads)
+    )))
 }
 
 /// Bytes of address space that this process has; 0 where that is not to be seen.
@@ -106,7 +109,10 @@ mod tests {
     fn a_bound_below_what_is_there_names_one_that_is_enough() {
         assert!(address_space() > 1 << 20);
         let e = check_asked(1, 90 << 20, 2).unwrap_err();
-        assert!(e.message.contains("-o memory=234M is enough"), "{e}");
+        assert!(
+            e.message.contains("takes 94M, and -o memory=234M has room"),
+            "{e}"
+        );
         check_asked(94 << 20, 90 << 20, 2).unwrap();
         check_asked((94 << 20) - 1, 90 << 20, 2).unwrap_err();
     }

@@ -456,7 +456,9 @@ fn mounting(request: &MountRequest, e: &io::Error) -> Failure {
         return Failure::new("fusermount3 is missing: install the package fuse3");
     }
     let is_denied = e.kind() == io::ErrorKind::PermissionDenied;
-    if is_denied && let Some(why) = MountEntry::in_the_way(request.dir()) {
+    // fusermount3 only says so.
+    let may_be_denied = is_denied || !rustix::process::geteuid().is_root();
+    if may_be_denied && let Some(why) = MountEntry::in_the_way(request.dir()) {
         return Failure::new(why);
     }
     let hint = match is_denied {

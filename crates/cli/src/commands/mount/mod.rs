@@ -318,7 +318,7 @@ fn request(how: &HowArgs, source: Source, more: Vec<String>, dir: &Path) -> Resu
             "{0}: a mount whose server is gone; `uext4 umount {0}` takes it away",
             dir.display()
         ),
-        // Of another user, who alone may look into it.
+        // A mount of another user may hide its directory.
         std::io::ErrorKind::PermissionDenied => match in_the_way(dir) {
             Some(why) => anyhow::Error::msg(why),
             None => diagnostics::on_host(dir, e),
