@@ -60,6 +60,10 @@ impl Default for KeyRing {
     }
 }
 
+// Keys are added and removed whole: one that panicked left the others as they were.
+impl std::panic::UnwindSafe for KeyRing {}
+impl std::panic::RefUnwindSafe for KeyRing {}
+
 /// Two rings are equal if they have the same keys. Takes no lock, as options are compared under that of the registry.
 impl PartialEq for KeyRing {
     fn eq(&self, other: &KeyRing) -> bool {
