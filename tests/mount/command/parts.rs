@@ -79,7 +79,7 @@ fn an_image_is_not_read_through_a_mount_that_shows_something_else() {
     for options in ["uid=7", "umask=077", "subdir=/srv"] {
         mounted.ok(&["mount", "-o", options, "a.img", "mnt"]);
         mounted.refuses(&["ls", "a.img:/srv"], "mounted on");
-        mounted.refuses(&["mount", "a.img", "mnt"], "/mnt; uext4 mount -o remount");
+        mounted.refuses(&["mount", "a.img", "mnt"], "/mnt; `uext4 mount -o remount");
         mounted.ok(&["umount", "mnt"]);
     }
     mounted.ok(&["mount", "a.img", "mnt"]);
