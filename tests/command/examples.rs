@@ -34,7 +34,7 @@ fn images_are_built_filled_and_walked() -> Result<()> {
     fs::write(tree.join("file"), "content")?;
     std::os::unix::fs::symlink("file", tree.join("link"))?;
     let printed = run(path, "build_image", &["tree", "image"])?;
-    ensure!(printed.starts_with("1 file, "), "{printed}");
+    ensure!(printed.starts_with("1 files, "), "{printed}");
     walk(path, "image", &["Regular 0644 7 /sub/file"])?;
     // An image that was built from a tree has no room for another one.
     let mut mkfs = Command::new(built::command()?);
