@@ -606,7 +606,7 @@ impl Work<'_> {
     /// A file that gets its first name when it is written.
     fn name_late(&mut self, rng: &mut fastrand::Rng, path: PathBuf) -> std::io::Result<()> {
         use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
-        let flags = OFlags::TMPFILE | OFlags::RDWR;
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = File::from(openat(CWD, &self.dir, flags, Mode::from(0o644))?);
         let data = vec![rng.u8(..); length(rng)];
         file.write_all_at(&data, 0)?;

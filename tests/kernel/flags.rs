@@ -29,10 +29,12 @@ fn here(fs: &Ext4, who: &Caller, node: &InodeRef, flags: u32) -> Answer {
 }
 
 fn open(path: &Path, directory: bool) -> OwnedFd {
-    let flags = match directory {
-        true => OFlags::RDONLY | OFlags::DIRECTORY,
-        false => OFlags::RDONLY,
+    let kind = match directory {
+        true => OFlags::DIRECTORY,
+        false => OFlags::empty(),
     };
+    // Programs that other tests start must not have it: the unmount would fail while they run.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | kind;
     rustix::fs::open(path, flags, Mode::empty()).expect("opens")
 }
 

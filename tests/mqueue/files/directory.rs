@@ -58,7 +58,7 @@ impl<Q: Queues> Directory<Q> {
     }
 
     fn open(&self, name: &str, flags: OFlags) -> Res<OwnedFd> {
-        fs::openat(&self.fd, name, flags, Mode::empty()).map_err(errno)
+        fs::openat(&self.fd, name, flags | OFlags::CLOEXEC, Mode::empty()).map_err(errno)
     }
 
     /// The directory for calls that take a path.
@@ -130,7 +130,7 @@ impl<Q: Queues> Mount for Directory<Q> {
     }
 
     fn create(&self, name: &str, mode: u32) -> Res<()> {
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR;
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
         let made = fs::openat(&self.fd, name, flags, Mode::from_raw_mode(mode));
         made.map(drop).map_err(errno)
     }
@@ -208,7 +208,7 @@ impl<Q: Queues> Mount for Directory<Q> {
         // By `.`, it would have to be searched too.
         let dir = fs::open(
             self.path(),
-            OFlags::RDONLY | OFlags::DIRECTORY,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
             Mode::empty(),
         )
         .map_err(errno)?;
