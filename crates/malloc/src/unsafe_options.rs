@@ -17,6 +17,13 @@ const ARENA_RESERVE: (mi_option_t, c_long) = (23, 64 << 10);
 static SET: extern "C" fn() = set;
 
 extern "C" fn set() {
+    // Only libraries in C, and threads that start, take memory of glibc: it shall not reserve 64 MiB for each thread,
+    // which are missing where the address space is bounded (`memory=`).
+    #[cfg(target_env = "gnu")]
+    // SAFETY: stores a number; no other thread runs yet.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1)
+    };
     for (option, value) in [PURGE_DELAY, ARENA_RESERVE] {
         // SAFETY: stores a number in a table of constant size, whose bounds are checked; no other thread runs yet.
         unsafe { mi_option_set_default(option, value) };

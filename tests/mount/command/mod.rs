@@ -336,6 +336,17 @@ fn a_server_may_take_so_much_memory_and_ends_when_it_needs_more() {
         mounted.ok(&["mount", "a.img", "mnt", "-o", &format!("memory={size}")]);
         mounted.ok(&["umount", "mnt"]);
     }
+    // Between the least and that, too: no library reserves what the threads need.
+    let said = mounted.fails(&["mount", "a.img", "mnt", "-o", "memory=1"]);
+    let sizes = said.split(|c: char| !c.is_ascii_digit());
+    let sizes: Vec<u64> = sizes.filter_map(|size| size.parse().ok()).collect();
+    let [_, _, least, enough, _] = sizes[..] else {
+        panic!("{said}");
+    };
+    for size in (least + 4..enough.min(least + 256)).step_by(12) {
+        mounted.ok(&["mount", "a.img", "mnt", "-o", &format!("memory={size}M")]);
+        mounted.ok(&["umount", "mnt"]);
+    }
     // Blocks of block numbers, one for each that is written, with no room for half of them.
     mounted.ok(&["mkfs", "-t", "ext3", "--force", "a.img", "--size", "1G"]);
     let child = mounted.foreground(&["-o", "transport=dev,threads=1"]);
@@ -344,12 +355,10 @@ fn a_server_may_take_so_much_memory_and_ends_when_it_needs_more() {
     let size: u64 = size.split_whitespace().nth(1).unwrap().parse().unwrap();
     mounted.ok(&["umount", "mnt"]);
     assert_eq!(end(child).0, Some(0));
-    let bound = format!("transport=dev,threads=1,memory={}K", size + (8 << 10));
+    let size = size + (24 << 10);
+    let bound = format!("transport=dev,threads=1,memory={size}K");
     let child = mounted.foreground(&["-o", &bound]);
-    assert_eq!(
-        mounted.stats()["memory_bytes_max"],
-        (size + (8 << 10)) << 10
-    );
+    assert_eq!(mounted.stats()["memory_bytes_max"], size << 10);
     let mut kept = File::create(mounted.path("mnt/kept")).unwrap();
     kept.write_all(b"kept").unwrap();
     kept.sync_all().unwrap();
