@@ -263,6 +263,11 @@ fn partitions_are_listed() {
     workdir.assert_clean("part");
     let zeros = after.split_off(512);
     assert!(zeros.iter().all(|byte| *byte == 0));
+    // What boots a file system may look like a table; a disc that is a disk too has one.
+    for (mark, at, listed) in [("EXFAT   ", 3, false), ("CD001", 0x8001, true)] {
+        disk.write_all_at(mark.as_bytes(), at).unwrap();
+        assert_eq!(workdir.run(&["info", "disk"]).status.success(), listed);
+    }
 }
 
 #[test]

@@ -232,9 +232,9 @@ fn partitions(image: &Path) -> Option<Vec<PartitionJson>> {
     let options = DeviceOptions::read_only().exclusive(false);
     let open = || -> Result<_, BlockError> { ImageFiles::open(image, &options)?.partitions() };
     let (disk, found) = is_data.then(open)?.ok()?;
-    // The boot code of a file system may look like a table.
+    // The boot code of a file system may look like a table; on a disc, which has none, a table is one.
     let what = probe::in_device(&*disk).ok().flatten()?;
-    if !what.starts_with("a partition table") {
+    if !(what.starts_with("a partition table") || what.starts_with("an ISO 9660")) {
         return None;
     }
     let one = |partition: Partition| {
