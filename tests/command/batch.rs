@@ -129,7 +129,7 @@ fn a_signal_ends_what_runs_and_the_rest_is_left() {
     held.unmount().unwrap();
     let list = "check a.img\nmkdir slow.img:/a\nmkfs b.img --size 16M\n";
     fs::write(workdir.path("list"), list).unwrap();
-    let mut command = Command::new(uext4());
+    let mut command = uext4_in_foreground();
     command
         .args(["batch", "-j1", "--log", "log", "list"])
         .current_dir(workdir.path("."));

@@ -186,7 +186,7 @@ fn a_signal_leaves_each_file_as_before_or_after() {
                 0 => (Signal::INT, 130),
                 _ => (Signal::TERM, 143),
             };
-            let mut command = Command::new(uext4());
+            let mut command = uext4_in_foreground();
             command.current_dir(workdir.dir()).args(case.line);
             command.stdout(Stdio::null()).stderr(Stdio::piped());
             let child = command.spawn().unwrap();
@@ -368,10 +368,8 @@ fn a_sparse_image_on_a_full_host_stays_clean() {
     assert_eq!(out.status.code(), Some(1), "{said}");
     let dir = host.0.path().to_str().unwrap();
     let full = format!("no space left on the host, on the file system of {dir}");
-    assert!(
-        said.lines().next().is_some_and(|l| l.ends_with(&full)),
-        "{said}"
-    );
+    // Of directories and files, which are made by several threads; a directory that found no space for its block says so.
+    assert!(said.lines().any(|l| l.ends_with(&full)), "{said}");
     assert!(
         said.lines().all(|l| l.contains("no space left on")),
         "{said}"

@@ -29,5 +29,6 @@ mod what_is_it;
 mod workdir;
 
 use rustix::process::Signal;
-use uext4_testkit::{built::uext4, prelude::*};
+use uext4_testkit::built::{uext4, uext4_in_foreground};
+use uext4_testkit::prelude::*;
 use workdir::Workdir;

@@ -47,6 +47,17 @@ pub fn uext4() -> &'static str {
     path.to_str().expect("UTF-8")
 }
 
+/// The command `uext4`, which SIGINT and SIGTERM end also where the tests run in the background: a shell passes on that SIGINT is
+/// ignored there.
+///
+/// # Panics
+/// As [`uext4`].
+pub fn uext4_in_foreground() -> Command {
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT,TERM").arg(uext4());
+    command
+}
+
 fn found(file: &'static Result<PathBuf, String>) -> Result<&'static Path> {
     match file {
         Ok(path) => Ok(path),

@@ -1,7 +1,7 @@
 //! The writer of each part of a file, and what a reader may therefore find: an oracle for torn and stale data.
 //!
 //! # Data model
-//! A file is units of 512 or 4096 bytes. Each unit has one thread that writes to it, but all threads read
+//! A file is units of some sectors, none larger than a block. Each unit has one thread that writes to it, but all threads read
 //! it, and all take it away (truncate, punch, zero). What is written is a *stamp*: unit, writer, sequence,
 //! a filling that follows from them, and a checksum. Every start and end of an operation is a moment of
 //! one clock.
@@ -221,10 +221,29 @@ fn read_stamp(bytes: &[u8], unit: u64) -> Result<u64, String> {
     if word(bytes, 1) != unit {
         return Err(format!("the stamp of unit {}", word(bytes, 1)));
     }
+    let (writer, sequence) = (word(bytes, 2), word(bytes, 3));
     if word(bytes, 4) != checksum(bytes) {
-        return Err(format!("a torn stamp, sequence {}", word(bytes, 3)));
+        return Err(format!(
+            "a torn stamp, sequence {sequence}, {}",
+            torn(bytes, unit, writer, sequence)
+        ));
     }
-    Ok(word(bytes, 3))
+    Ok(sequence)
+}
+
+/// Where a stamp is not what its head says, and what is there.
+fn torn(bytes: &[u8], unit: u64, writer: u64, sequence: u64) -> String {
+    let is_of = |at: usize, sequence| word(bytes, at) == filling(unit, writer, sequence, at);
+    let mut words = HEAD_BYTES / 8..bytes.len() / 8;
+    let Some(at) = words.find(|&at| !is_of(at, sequence)) else {
+        return "in its head".to_owned();
+    };
+    let what = match (0..=sequence + 1).find(|&other| is_of(at, other)) {
+        Some(other) => format!("sequence {other}"),
+        None if word(bytes, at) == 0 => "zeros".to_owned(),
+        None => "something else".to_owned(),
+    };
+    format!("from byte {} on {what}", at * 8)
 }
 
 #[cfg(test)]

@@ -246,8 +246,7 @@ fn a_fifo_without_another_end_is_waited_for_until_a_signal() {
     workdir.ok(&["touch", "a.img:/f"]);
     fifo(&workdir.path("ff"));
     for operands in [["ff", "a.img:/x"], ["a.img:/f", "ff"], ["ff", "out"]] {
-        let mut command = Command::new(uext4());
-        let mut child = command
+        let mut child = uext4_in_foreground()
             .current_dir(workdir.dir())
             .arg("cp")
             .args(operands)
@@ -303,9 +302,7 @@ fn an_interrupted_copy_closes_its_image() {
     fifo(&workdir.path("tree/2"));
     let sources = ["tree/1", "tree/2", "tree/1"];
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        // A background job of a shell passes on that it ignores SIGINT.
-        let mut command = Command::new("env");
-        command.arg("--default-signal=INT,TERM").arg(uext4());
+        let mut command = uext4_in_foreground();
         command.current_dir(workdir.dir()).arg("cp").args(sources);
         let mut child = command.arg("a.img:/").spawn().unwrap();
         let mut pipe = fs::File::options()
@@ -359,8 +356,7 @@ fn a_signal_that_arrives_twice_is_one() {
     let workdir = Workdir::new();
     workdir.ok(&["mkfs", "a.img", "--size", "64M"]);
     fifo(&workdir.path("pipe"));
-    let mut command = Command::new("env");
-    command.arg("--default-signal=INT,TERM").arg(uext4());
+    let mut command = uext4_in_foreground();
     command.current_dir(workdir.dir());
     let mut child = command.args(["cp", "pipe", "a.img:/"]).spawn().unwrap();
     let mut options = fs::File::options();

@@ -217,7 +217,7 @@ fn the_largest_size_is_named() {
 
 /// Begins to make an image over another; returns once the new one is being written, or is done.
 fn begin(workdir: &Workdir) -> Child {
-    let mut command = Command::new(uext4());
+    let mut command = uext4_in_foreground();
     command.current_dir(workdir.dir()).stderr(Stdio::null());
     command.args([
         "mkfs", "a.img", "--force", "--from", "tree", "--spare", "1M",

@@ -13,7 +13,7 @@ mod remount;
 mod resize;
 mod second;
 
-use uext4_testkit::built::uext4;
+use uext4_testkit::built::{uext4, uext4_in_foreground};
 use uext4_testkit::prelude::*;
 
 /// An image, and a directory to mount it on; nothing is mounted there when it is dropped.
@@ -81,9 +81,12 @@ impl MountedImage {
 
     /// Mounts in the foreground, and waits until it says that it is.
     fn foreground(&self, options: &[&str]) -> Child {
-        let mut args = vec!["mount", "-f", "a.img", "mnt"];
-        args.extend(options);
-        self.started(&mut self.command(&args))
+        let mut command = uext4_in_foreground();
+        command
+            .current_dir(self.dir.path())
+            .args(["mount", "-f", "a.img", "mnt"])
+            .args(options);
+        self.started(&mut command)
     }
 
     /// Starts a mount in the foreground, and waits until it says that it is mounted.
