@@ -16,7 +16,10 @@ fn errno_of(e: &Ext4Error) -> Errno {
             _ => Errno::EIO,
         },
         Ext4Error::Device(e) => device_errno(e),
-        Ext4Error::NoSpace | Ext4Error::NoInode | Ext4Error::DirectoryFull => Errno::ENOSPC,
+        Ext4Error::NoSpace
+        | Ext4Error::HostFull(_)
+        | Ext4Error::NoInode
+        | Ext4Error::DirectoryFull => Errno::ENOSPC,
         Ext4Error::QuotaExceeded => Errno::EDQUOT,
         Ext4Error::ReadOnly => Errno::EROFS,
         Ext4Error::Exists | Ext4Error::AttributeExists => Errno::EEXIST,

@@ -19,6 +19,8 @@ pub enum Ext4Error {
     Device(Box<BlockError>),
     #[error("no free block")]
     NoSpace,
+    #[error(transparent)]
+    HostFull(Box<BlockError>),
     #[error("no free inode")]
     NoInode,
     #[error("quota exceeded")]
@@ -102,6 +104,12 @@ impl Ext4Error {
                 | Ext4Error::Device(_)
                 | Ext4Error::Stale
         )
+    }
+
+    /// Whether there is no space for what it was asked for, in the file system or on the host: less, or blocks that become
+    /// free, may do.
+    pub(crate) fn is_no_space(&self) -> bool {
+        matches!(self, Ext4Error::NoSpace | Ext4Error::HostFull(_))
     }
 
     /// Says whose damage it is, unless that is known.

@@ -567,7 +567,7 @@ impl BlockAllocator {
     pub(crate) fn retry_no_space<R>(&self, mut attempt: impl FnMut() -> Result<R>) -> Result<R> {
         let releases = self.releases.load(Ordering::SeqCst);
         let result = attempt();
-        if !matches!(result, Err(Ext4Error::NoSpace)) {
+        if !result.as_ref().is_err_and(Ext4Error::is_no_space) {
             return result;
         }
         operation::start_again();
@@ -575,7 +575,7 @@ impl BlockAllocator {
         if pending > 0 || self.releases.load(Ordering::SeqCst) != releases {
             self.volume.journal().sync()?;
             let again = attempt();
-            if !matches!(again, Err(Ext4Error::NoSpace)) {
+            if !again.as_ref().is_err_and(Ext4Error::is_no_space) {
                 return again;
             }
         }

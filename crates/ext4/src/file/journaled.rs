@@ -87,7 +87,7 @@ impl FileIo {
                 let piece = piece(Run { pblk, len: blocks }, true);
                 self.volume.allocate_on_host(piece.run)?;
                 let written = self.write_unwritten_journaled(inode, lblk, &piece, privileged);
-                if matches!(written, Err(Ext4Error::NoSpace)) {
+                if written.as_ref().is_err_and(Ext4Error::is_no_space) {
                     self.make_room_to_write(inode, lblk, blocks, privileged)?;
                     return self.write_journaled_piece(inode, offset, data, privileged);
                 }

@@ -59,7 +59,7 @@ impl Volume {
     /// May wait for the host: no lock of rank `group` or below may be held.
     ///
     /// # Errors
-    /// [`Ext4Error::NoSpace`]: the host is full. The device's.
+    /// [`Ext4Error::HostFull`]; the device's.
     pub(crate) fn allocate_on_host(&self, run: Run) -> Result<()> {
         let (first, bytes) = (
             run.pblk.0 * self.block_size(),
@@ -76,7 +76,7 @@ impl Volume {
             match self.device().allocate(start, len) {
                 Ok(()) => word.fetch_or(bit, Relaxed),
                 Err(why) if why.raw_os_error() == Some(Errno::ENOSPC.0) => {
-                    return Err(Ext4Error::NoSpace);
+                    return Err(Ext4Error::HostFull(Box::new(why)));
                 }
                 Err(why) => return Err(why.into()),
             };
@@ -141,9 +141,9 @@ mod tests {
         device.fail(BlockOp::Allocate, 0..u64::MAX, Errno::ENOSPC);
         let group = fs.volume.group(GroupNo(0)).expect("a group");
         let blocks = fs.blocks.block_bits(group).map(drop);
-        assert!(matches!(blocks, Err(Ext4Error::NoSpace)), "{blocks:?}");
+        assert!(matches!(blocks, Err(Ext4Error::HostFull(_))), "{blocks:?}");
         let inodes = fs.numbers.inode_bits(group).map(drop);
-        assert!(matches!(inodes, Err(Ext4Error::NoSpace)), "{inodes:?}");
+        assert!(matches!(inodes, Err(Ext4Error::HostFull(_))), "{inodes:?}");
         device.work();
         fs.blocks.block_bits(group).expect("read");
         fs.numbers.inode_bits(group).expect("read");

@@ -139,7 +139,7 @@ impl Attributes {
         };
         match store() {
             // Data in the inode makes room.
-            Err(Ext4Error::NoSpace) if inode.is_inline() => {
+            Err(why) if why.is_no_space() && inode.is_inline() => {
                 self.inline.convert_inline(inode, true)?;
                 store()
             }

@@ -102,7 +102,7 @@ impl Attributes {
             .retry_no_space(|| self.try_change(inode, change))
         {
             // Data in the inode makes room.
-            Err(Ext4Error::NoSpace) if inode.is_inline() => {
+            Err(why) if why.is_no_space() && inode.is_inline() => {
                 self.inline.convert_inline(inode, true)?;
                 self.blocks
                     .retry_no_space(|| self.try_change(inode, change))

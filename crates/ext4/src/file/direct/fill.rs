@@ -98,7 +98,7 @@ impl FileIo {
                     at += piece.blocks;
                     pieces.push(piece);
                 }
-                Err(Ext4Error::NoSpace) if !pieces.is_empty() => break,
+                Err(why) if why.is_no_space() && !pieces.is_empty() => break,
                 Err(why) => return Err(why),
             }
         }
@@ -157,7 +157,7 @@ impl FileIo {
         });
         match cut {
             Ok(()) => Ok(SplitUnwritten::Apart),
-            Err(Ext4Error::NoSpace) => self.volume.with_handle(CUT_CREDITS, |handle| {
+            Err(why) if why.is_no_space() => self.volume.with_handle(CUT_CREDITS, |handle| {
                 let mut map = inode.map.write();
                 self.mapping
                     .zero_extent(handle, inode, &mut map, Lblk(from as u32))?;
